@@ -1,0 +1,223 @@
+"""Runs every suite of tests in turn and adds up their counts.
+
+A suite is a list of commands, the last of which runs tests and leaves reports. Its output is shown as it comes. A suite that
+fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0 only if
+nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
+
+    scripts/test [--all] [SUITE…]
+"""
+
+import argparse
+import dataclasses
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REPORTS = os.path.join(ROOT, "build", "reports")
+JOBS = str(os.cpu_count() or 2)
+CHECKED = ["-DTFOS_TESTS=ON", "-DTFOS_WERROR=ON"]
+ENVIRONMENT = {
+    "PYTHONPYCACHEPREFIX": os.path.join(ROOT, "build", "pycache"),
+    "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(ROOT, "build", "hypothesis"),
+    "TMPDIR": os.path.join(ROOT, "build", "tmp"),
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+
+@dataclasses.dataclass
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other):
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+
+@dataclasses.dataclass
+class Suite:
+    name: str
+    steps: list  # commands, run until one fails
+    report: str  # glob of the JUnit files or the text that the last step leaves
+    count: object  # a function from the path of a report to a Count
+    in_default: bool = True
+
+
+def count_junit(path):
+    """Counts the cases of a JUnit file as pytest and Surefire write it."""
+    count = Count()
+    for case in ElementTree.parse(path).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            count.failed += 1
+        elif case.find("skipped") is not None:
+            count.skipped += 1
+        else:
+            count.passed += 1
+    return count
+
+
+def count_ctest(path):
+    """Counts the tests inside the programs that ctest ran.
+
+    A cmocka program says how many of its tests passed and failed. One that says nothing (a replay), or that died, is one test.
+    """
+    total = Count()
+    for case in ElementTree.parse(path).iter("testcase"):
+        output = case.findtext("system-out") or ""
+        count = Count(
+            passed=sum(map(int, re.findall(r"^\[  PASSED  \] (\d+) test", output, re.M))),
+            failed=sum(map(int, re.findall(r"^\[  FAILED  \] (\d+) test", output, re.M))),
+            skipped=sum(map(int, re.findall(r"^\[  SKIPPED \] (\d+) test", output, re.M))),
+        )
+        succeeded = case.get("status") == "run"
+        if not succeeded and count.failed == 0:
+            count.failed = 1
+        if succeeded and count.passed + count.failed + count.skipped == 0:
+            count.passed = 1
+        total += count
+    return total
+
+
+def count_last_line(path):
+    """Counts by the last line of a text, "N passed, N failed"."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().split("\n")
+    for line in reversed(lines):
+        match = re.fullmatch(r"(\d+) passed, (\d+) failed", line.strip())
+        if match:
+            return Count(int(match[1]), int(match[2]))
+    raise ValueError(f"{path} has no line 'N passed, N failed'")
+
+
+def ctest_suite(name, kind, label=None, in_default=True, options=()):
+    report = os.path.join(REPORTS, f"{name}.xml")
+    run = ["ctest", "--test-dir", f"build/{kind}", "-j", JOBS, "--output-on-failure", "--output-junit", report]
+    run += ["--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
+    run += ["-L", label] if label else []
+    return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
+
+
+def pytest_suite(name, environment, setup=None, in_default=True):
+    report = os.path.join(REPORTS, f"{name}.xml")
+    run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python"]
+    run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
+    return Suite(name, ([setup] if setup else []) + [run], report, count_junit, in_default)
+
+
+def text_suite(name, steps, in_default=True):
+    """A suite whose last step prints "N passed, N failed" itself."""
+    return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default)
+
+
+def all_suites():
+    oldest = ["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]
+    fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
+    return [
+        ctest_suite("c", "release", options=["-DTFOS_JVM=ON"]),
+        text_suite("tidy", [[sys.executable, "tests/tidy/tidy.py"]]),
+        ctest_suite("c-asan", "asan"),
+        ctest_suite("c-tsan", "tsan", label="threads"),
+        pytest_suite("python", ".venv"),
+        Suite("java", [["scripts/maven", "test"]], "build/jvm/surefire-reports/TEST-*.xml", count_junit),
+        # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
+        ctest_suite("c-tsan-all", "tsan", in_default=False),
+        pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
+        text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
+    ]
+
+
+def run_step(command, log):
+    """Runs a command, shows its output as it comes and keeps it in a file. Returns whether it succeeded."""
+    print("$ " + " ".join(command), flush=True)
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as error:
+        print(f"cannot start {command[0]}: {error.strerror}", flush=True)
+        return False
+    with open(log, "ab") as file, process:
+        for line in process.stdout:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            file.write(line)
+    return process.returncode == 0
+
+
+def remove_reports(suite):
+    for path in glob.glob(os.path.join(ROOT, suite.report)):
+        os.remove(path)
+
+
+def run_suite(suite):
+    remove_reports(suite)
+    log = os.path.join(REPORTS, f"{suite.name}.txt")
+    open(log, "wb").close()
+    succeeded = all(run_step(step, log) for step in suite.steps)
+    count = Count()
+    try:
+        for path in glob.glob(os.path.join(ROOT, suite.report)):
+            count += suite.count(path)
+    except (ValueError, ElementTree.ParseError) as error:
+        print(f"{suite.name}: cannot read the report: {error}")
+        succeeded = False
+    if not succeeded and count.failed == 0:
+        print(f"{suite.name}: broke before it could count; counted as 1 failed. Its output is in {log}")
+        count.failed += 1
+    elif count.passed + count.failed == 0:
+        print(f"{suite.name}: ran no test at all; counted as 1 failed")
+        count.failed += 1
+    return count
+
+
+def choose_suites(arguments):
+    suites = all_suites()
+    unknown = set(arguments.suite) - {suite.name for suite in suites}
+    if unknown:
+        sys.exit(f"unknown suite {', '.join(sorted(unknown))}; there are {', '.join(s.name for s in suites)}")
+    if arguments.suite:
+        return [suite for suite in suites if suite.name in arguments.suite]
+    return [suite for suite in suites if suite.in_default or arguments.all]
+
+
+def print_summary(results):
+    print()
+    for suite, count, seconds in results:
+        skipped = f", {count.skipped} skipped" if count.skipped else ""
+        mark = "ok    " if count.failed == 0 else "FAILED"
+        print(f"{mark} {suite.name:26} {seconds:6.1f} s   {count.passed} passed, {count.failed} failed{skipped}")
+    total = sum((count for _, count, _ in results), Count())
+    print(f"{total.passed} passed, {total.failed} failed", flush=True)
+    return total.failed == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="the whole matrix, and long fuzzing")
+    parser.add_argument("suite", nargs="*", help="only these suites")
+    suites = choose_suites(parser.parse_args())
+    os.makedirs(REPORTS, exist_ok=True)
+    shutil.rmtree(ENVIRONMENT["TMPDIR"], ignore_errors=True)
+    os.makedirs(ENVIRONMENT["TMPDIR"])
+    results = []
+    for suite in suites:
+        print(f"\n==== {suite.name} ====", flush=True)
+        start = time.monotonic()
+        count = run_suite(suite)
+        results.append((suite, count, time.monotonic() - start))
+    sys.exit(0 if print_summary(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
