@@ -1,0 +1,604 @@
+/* tfos.h: the one public header of tfos, TensorFlow on Spark with a native core.
+ *
+ * Nouns, in the order in which a program meets them:
+ *
+ *   status, error    every call that can fail returns a tfos_status and fills an optional tfos_error.
+ *   schema, field    the columns of a data set: name, type, shape, whether a value may be missing.
+ *   batch, vector    rows as columns in Arrow layout. A batch is immutable and reference counted.
+ *   reader           TFRecord files in, batches out, parsed by a pool of threads.
+ *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out.
+ *   index            the offsets of a TFRecord file, for seeking and splitting.
+ *
+ * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
+ * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
+ * on success. The library never exits, aborts or prints for a fault of its environment or its input; an argument that
+ * no correct program passes trips an assert.
+ *
+ * Ownership. `new`/`free` pair memory, `open`/`close` pair resources of the system, `init` fills storage of the caller's.
+ * If `new` or `open` fails there is nothing to free. Every `free` and `close` takes NULL. Strings returned as
+ * `const char *` belong to the object that returned them and live as long as it does.
+ *
+ * Threads. Objects are not shared between threads unless a function says so; different objects never interfere.
+ */
+#ifndef TFOS_H
+#define TFOS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TFOS_API __attribute__((visibility("default")))
+#else
+#define TFOS_API
+#endif
+
+#define TFOS_VERSION "0.1.0"
+
+/* The version of the library that is loaded, in the form of TFOS_VERSION.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_version(void);
+
+/* ---- Status and error ------------------------------------------------------------------------------------------ */
+
+/* X(name, value, text). The values are part of the ABI: Java and Python constants are made from this table. */
+#define TFOS_STATUS_MAP(X)                                                                                             \
+    X(OK, 0, "ok")                                                                                                     \
+    X(END, 1, "end of data")                                                                                           \
+    X(INVALID, 2, "invalid argument")                                                                                  \
+    X(NOT_FOUND, 3, "not found")                                                                                       \
+    X(PERMISSION, 4, "permission denied")                                                                              \
+    X(EXISTS, 5, "already exists")                                                                                     \
+    X(IO, 6, "input/output error")                                                                                     \
+    X(NO_SPACE, 7, "no space left")                                                                                    \
+    X(NO_MEMORY, 8, "out of memory")                                                                                   \
+    X(CORRUPT, 9, "corrupt data")                                                                                      \
+    X(TRUNCATED, 10, "data cut short")                                                                                 \
+    X(MISMATCH, 11, "data does not match the schema")                                                                  \
+    X(RANGE, 12, "value out of range")                                                                                 \
+    X(ENCODING, 13, "invalid text encoding")                                                                           \
+    X(LIMIT, 14, "limit exceeded")                                                                                     \
+    X(UNSUPPORTED, 15, "not supported")                                                                                \
+    X(MISSING_LIBRARY, 16, "a system library is missing")                                                              \
+    X(CANCELLED, 17, "cancelled")
+
+typedef enum tfos_status {
+#define TFOS_STATUS_ENUM(name, value, text) TFOS_##name = (value),
+    TFOS_STATUS_MAP(TFOS_STATUS_ENUM)
+#undef TFOS_STATUS_ENUM
+} tfos_status;
+
+enum { TFOS_ERROR_MESSAGE_BYTES = 1024 };
+
+/* What went wrong: one or two sentences that say what was expected, what was found, where, and what to do. */
+typedef struct tfos_error {
+    tfos_status status;
+    bool retriable; /* the same call may succeed later without any change */
+    char message[TFOS_ERROR_MESSAGE_BYTES];
+} tfos_error;
+
+/* "CORRUPT" for TFOS_CORRUPT; "UNKNOWN" for a number that is no status.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_status_name(tfos_status status);
+
+/* "corrupt data" for TFOS_CORRUPT.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_status_text(tfos_status status);
+
+/* ---- Log ------------------------------------------------------------------------------------------------------- */
+
+typedef enum tfos_log_level { TFOS_LOG_ERROR, TFOS_LOG_WARN, TFOS_LOG_INFO, TFOS_LOG_DEBUG } tfos_log_level;
+
+typedef void (*tfos_log_function)(tfos_log_level level, const char *message, void *context);
+
+/* Where the library's log lines go; NULL (the default) drops them. Called from any thread of the library, one line at a
+ * time, never while the library holds a lock that a tfos call needs.
+ *
+ * Owner: the caller keeps `context` alive until the function has been replaced.
+ * Thread: any. */
+TFOS_API void tfos_log_set(tfos_log_function function, void *context);
+
+/* ---- Arrow C data interface: the structs that cross language borders -------------------------------------------- */
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+    const char *format;
+    const char *name;
+    const char *metadata;
+    int64_t flags;
+    int64_t n_children;
+    struct ArrowSchema **children;
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count;
+    int64_t offset;
+    int64_t n_buffers;
+    int64_t n_children;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#endif /* ARROW_C_DATA_INTERFACE */
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#endif /* ARROW_C_STREAM_INTERFACE */
+
+/* ---- Schema ---------------------------------------------------------------------------------------------------- */
+
+/* X(name, text, Arrow format, bytes per value; 0 for one bit, -1 for variable length). */
+#define TFOS_TYPE_MAP(X)                                                                                               \
+    X(INT32, "int32", "i", 4)                                                                                          \
+    X(INT64, "int64", "l", 8)                                                                                          \
+    X(FLOAT, "float", "f", 4)                                                                                          \
+    X(DOUBLE, "double", "g", 8)                                                                                        \
+    X(BOOL, "bool", "b", 0)                                                                                            \
+    X(STRING, "string", "u", -1)                                                                                       \
+    X(BINARY, "binary", "z", -1)
+
+typedef enum tfos_type {
+#define TFOS_TYPE_ENUM(name, text, format, width) TFOS_TYPE_##name,
+    TFOS_TYPE_MAP(TFOS_TYPE_ENUM)
+#undef TFOS_TYPE_ENUM
+} tfos_type;
+
+typedef enum tfos_shape {
+    TFOS_SHAPE_SCALAR, /* exactly one value */
+    TFOS_SHAPE_FIXED,  /* a list of exactly field.length values */
+    TFOS_SHAPE_RAGGED, /* a list of any number of values */
+} tfos_shape;
+
+/* What a record of a file is. AUTO is a request only; a schema has one of the others. */
+typedef enum tfos_record_kind {
+    TFOS_RECORD_AUTO,
+    TFOS_RECORD_EXAMPLE,  /* tf.train.Example */
+    TFOS_RECORD_SEQUENCE, /* tf.train.SequenceExample */
+    TFOS_RECORD_BYTES,    /* opaque bytes: one binary column named "record" */
+} tfos_record_kind;
+
+typedef struct tfos_field {
+    const char *name;
+    tfos_type type;
+    tfos_shape shape;
+    int32_t length;    /* values of a row when shape is FIXED, else 0 */
+    bool nullable;     /* the feature may be missing from a record */
+    bool feature_list; /* SequenceExample: a list, of any length, of values of this shape */
+} tfos_field;
+
+typedef struct tfos_schema tfos_schema;
+
+enum {
+    TFOS_SCHEMA_MAX_FIELDS = 65536,
+    TFOS_SCHEMA_MAX_NAME_BYTES = 4096,
+    TFOS_SCHEMA_MAX_LENGTH = 1 << 28, /* of a FIXED list */
+};
+
+/* An empty schema for records of `kind` (EXAMPLE or SEQUENCE), or the one schema of kind BYTES.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_schema_new(tfos_record_kind kind, tfos_schema **out, tfos_error *error);
+
+/* Appends a copy of `field`. INVALID for an empty, repeated or over-long name, a length that does not go with the shape, or a
+ * feature list in a schema that is not SEQUENCE.
+ *
+ * Owner: `field` stays the caller's.
+ * Thread: one at a time per schema. */
+TFOS_API tfos_status tfos_schema_add(tfos_schema *schema, const tfos_field *field, tfos_error *error);
+
+/* Owner: frees `schema`. Readers and batches made with it keep what they need.
+ * Thread: one at a time per schema. */
+TFOS_API void tfos_schema_free(tfos_schema *schema);
+
+/* Owner: nothing changes hands.
+ * Thread: any, while nobody adds fields. */
+TFOS_API tfos_record_kind tfos_schema_kind(const tfos_schema *schema);
+
+/* Owner: nothing changes hands.
+ * Thread: any, while nobody adds fields. */
+TFOS_API size_t tfos_schema_field_count(const tfos_schema *schema);
+
+/* The field at `index`, which is below the count.
+ *
+ * Owner: the schema.
+ * Thread: any, while nobody adds fields. */
+TFOS_API const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t index);
+
+/* The index of the field called `name`, or -1.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any, while nobody adds fields. */
+TFOS_API int64_t tfos_schema_find(const tfos_schema *schema, const char *name);
+
+/* A new schema with the named columns in the named order. NOT_FOUND names the column that is not there and those that are.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any, while nobody adds fields. */
+TFOS_API tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *names, size_t count,
+                                        tfos_schema **out, tfos_error *error);
+
+/* Parses the JSON form (docs/records.md). Unknown keys are errors: a misspelt "nullable" must not pass unseen.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_schema_from_json(const char *text, size_t bytes, tfos_schema **out, tfos_error *error);
+
+/* The JSON form, NUL-terminated, one field a line.
+ *
+ * Owner: the caller frees *out with tfos_string_free.
+ * Thread: any, while nobody adds fields. */
+TFOS_API tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_error *error);
+
+/* Exports the schema as an Arrow struct type, for consumers that want the type before the first batch.
+ *
+ * Owner: the caller calls out->release.
+ * Thread: any, while nobody adds fields. */
+TFOS_API tfos_status tfos_schema_export(const tfos_schema *schema, struct ArrowSchema *out, tfos_error *error);
+
+/* Owner: frees a string that a tfos function handed over.
+ * Thread: any. */
+TFOS_API void tfos_string_free(char *string);
+
+/* Parses "int64", "string", …
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_type_parse(const char *text, tfos_type *out, tfos_error *error);
+
+/* Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_type_name(tfos_type type);
+
+/* Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_record_kind_name(tfos_record_kind kind);
+
+/* ---- Batch ----------------------------------------------------------------------------------------------------- */
+
+typedef enum tfos_layout {
+    TFOS_LAYOUT_VALUES,     /* data: `length` values of `type`; one bit each for BOOL */
+    TFOS_LAYOUT_BYTES,      /* offsets: length + 1 positions in data */
+    TFOS_LAYOUT_LIST,       /* offsets: length + 1 positions in child */
+    TFOS_LAYOUT_FIXED_LIST, /* list_length values of child for each row */
+} tfos_layout;
+
+/* One level of a column, as Arrow lays it out. A scalar column is one level; a list has its values in `child`, a feature
+ * list has lists in its child. Buffers are aligned to 64 bytes and valid as long as the batch. */
+typedef struct tfos_vector {
+    tfos_layout layout;
+    tfos_type type; /* of the values at the innermost level */
+    int32_t list_length;
+    int64_t length;
+    int64_t null_count;
+    const uint8_t *validity; /* bit i set: row i has a value. NULL when null_count is 0 */
+    const int32_t *offsets;
+    const void *data;
+    const struct tfos_vector *child;
+} tfos_vector;
+
+typedef struct tfos_batch tfos_batch;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_batch_rows(const tfos_batch *batch);
+
+/* Owner: the batch.
+ * Thread: any. */
+TFOS_API const tfos_schema *tfos_batch_schema(const tfos_batch *batch);
+
+/* The column at `index`, in the order of the schema.
+ *
+ * Owner: the batch.
+ * Thread: any. */
+TFOS_API const tfos_vector *tfos_batch_column(const tfos_batch *batch, size_t index);
+
+/* Bytes of memory that the batch holds.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_batch_bytes(const tfos_batch *batch);
+
+/* Owner: the caller owns one more reference, to be given up with tfos_batch_free.
+ * Thread: any. */
+TFOS_API tfos_batch *tfos_batch_retain(tfos_batch *batch);
+
+/* Owner: gives up one reference; the last one frees the batch.
+ * Thread: any. */
+TFOS_API void tfos_batch_free(tfos_batch *batch);
+
+/* Exports the batch without copying, as an Arrow struct array and, unless `schema` is NULL, its type.
+ *
+ * Owner: the caller calls array->release and schema->release; the array holds a reference to the batch.
+ * Thread: any. */
+TFOS_API tfos_status tfos_batch_export(tfos_batch *batch, struct ArrowArray *array, struct ArrowSchema *schema,
+                                       tfos_error *error);
+
+/* ---- Files ----------------------------------------------------------------------------------------------------- */
+
+typedef enum tfos_codec { TFOS_CODEC_AUTO, TFOS_CODEC_NONE, TFOS_CODEC_GZIP, TFOS_CODEC_ZLIB } tfos_codec;
+
+/* Parses "auto", "none", "gzip" or "zlib".
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_codec_parse(const char *text, tfos_codec *out, tfos_error *error);
+
+/* A list of files. */
+typedef struct tfos_paths {
+    size_t count;
+    char **path;
+    int64_t *bytes;      /* size of each */
+    int64_t total_bytes; /* of all */
+} tfos_paths;
+
+/* Expands files, folders (their files, folder by folder, in name order) and globs (`*`, `?`, `[…]`) to files. Names that begin with
+ * `_` or `.` and index files are left out of folders and globs, as Hadoop does. NOT_FOUND when an input matches nothing: an empty
+ * folder is not a silent zero rows.
+ *
+ * Owner: the caller frees with tfos_paths_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_paths_expand(const char *const *inputs, size_t count, tfos_paths **out, tfos_error *error);
+
+/* Owner: frees `paths`.
+ * Thread: any. */
+TFOS_API void tfos_paths_free(tfos_paths *paths);
+
+/* ---- Reader ---------------------------------------------------------------------------------------------------- */
+
+typedef enum tfos_on_corrupt { TFOS_ON_CORRUPT_ERROR, TFOS_ON_CORRUPT_SKIP } tfos_on_corrupt;
+
+typedef struct tfos_read_options {
+    const tfos_schema *schema;  /* NULL: inferred first, from infer_records records */
+    const char *const *columns; /* NULL: all; else these, in this order; the rest is skipped without decoding */
+    size_t column_count;
+    tfos_record_kind record; /* when the schema is NULL */
+    tfos_codec codec;
+    tfos_on_corrupt on_corrupt;
+    int64_t batch_rows;    /* most rows of a batch */
+    int64_t batch_bytes;   /* a batch ends once its records reach this size */
+    int64_t infer_records; /* 0: infer from every record */
+    int32_t threads;       /* 0: work in the calling thread; -1: as many as the process has cores */
+    bool ordered;          /* rows come in file order; false: as they are ready */
+    int64_t range_start;   /* only records that start in [range_start, range_end) of each file; uncompressed files */
+    int64_t range_end;     /* -1: to the end */
+} tfos_read_options;
+
+/* Fills in the defaults: everything inferred, errors on corruption, ordered.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_read_options_init(tfos_read_options *options);
+
+typedef struct tfos_progress {
+    int64_t total_bytes; /* size of all files, as stored */
+    int64_t done_bytes;
+    int64_t records;
+    int64_t skipped_records; /* with on_corrupt skip: at least this many records */
+    int64_t skipped_bytes;   /* … in this many bytes */
+    int64_t memory_bytes;    /* most memory that batches and buffers held at one time */
+} tfos_progress;
+
+typedef struct tfos_reader tfos_reader;
+
+/* Opens files for reading. Everything in `options` is copied; NULL stands for the defaults.
+ *
+ * Owner: the caller closes *out with tfos_reader_close. `paths` stays the caller's and is copied.
+ * Thread: any. */
+TFOS_API tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *options, tfos_reader **out,
+                                      tfos_error *error);
+
+/* The schema of the batches to come.
+ *
+ * Owner: the reader.
+ * Thread: any. */
+TFOS_API const tfos_schema *tfos_reader_schema(const tfos_reader *reader);
+
+/* The next batch, which has at least one row; TFOS_END after the last. Where batches begin and end does not depend on the number
+ * of threads. After an error every further call returns the same error.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free. Batches may outlive the reader.
+ * Thread: any; calls are serialized. */
+TFOS_API tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *error);
+
+/* How far the reader has come.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any, also while another thread is in tfos_reader_next. */
+TFOS_API void tfos_reader_progress(const tfos_reader *reader, tfos_progress *out);
+
+/* Makes a tfos_reader_next that waits in another thread, and every later one, return TFOS_CANCELLED.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_reader_cancel(tfos_reader *reader);
+
+/* Stops the threads and frees the reader.
+ *
+ * Owner: frees `reader`.
+ * Thread: not while another thread is in tfos_reader_next. */
+TFOS_API void tfos_reader_close(tfos_reader *reader);
+
+/* The schema of the data: one pass over `options->infer_records` records or, when that is 0, over all. Uses record, codec,
+ * on_corrupt and threads of the options. A feature that is missing from a record is nullable; after a sample every feature is,
+ * and bytes are a string if every value seen is valid UTF-8. A feature with different kinds in different records is MISMATCH. A
+ * BYTES schema is never inferred by AUTO: records that are no Example are CORRUPT.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                                       tfos_error *error);
+
+/* ---- Verify ---------------------------------------------------------------------------------------------------- */
+
+/* One damaged place of a file. */
+typedef struct tfos_damage {
+    const char *path;
+    int64_t offset;      /* of the first damaged byte range's record */
+    int64_t bytes;       /* that cannot be read as records */
+    int64_t record;      /* number of the record in its file, from 0 */
+    tfos_status status;  /* CORRUPT or TRUNCATED */
+    const char *message; /* what is wrong there */
+} tfos_damage;
+
+typedef void (*tfos_damage_function)(const tfos_damage *damage, void *context);
+
+/* Reads every byte and checks every checksum. Damage is told to `function` (NULL: only counted), file by file in order; then
+ * TFOS_OK: the count is in progress->skipped_records. With `parse`, records that are no tf.train.Example or SequenceExample count as
+ * damage too. `progress`, if not NULL, is updated while the work goes on and may be read from another thread.
+ *
+ * Owner: what `function` is given lives until it returns.
+ * Thread: any; `function` is called from the calling thread. */
+TFOS_API tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_read_options *options, bool parse,
+                                         tfos_damage_function function, void *context, tfos_progress *progress,
+                                         tfos_error *error);
+
+/* Counts the records of a file by its index if it has a fresh one, else by hopping from header to header. The payload is not
+ * checked; the headers are.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_records_count(const char *path, tfos_codec codec, int64_t *out, tfos_error *error);
+
+/* ---- Writer ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tfos_write_options {
+    tfos_record_kind record; /* AUTO: EXAMPLE, or SEQUENCE if a column is a list of lists */
+    tfos_codec codec;        /* AUTO: by the end of the name: .gz is GZIP, .zlib and .zz are ZLIB, else NONE */
+    int32_t level;           /* of compression, 1 to 9; -1 for the codec's default */
+    bool overwrite;          /* replace a file that exists; otherwise EXISTS */
+} tfos_write_options;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_write_options_init(tfos_write_options *options);
+
+typedef struct tfos_writer tfos_writer;
+
+/* Opens a file for writing. It appears under its name when tfos_writer_close has made it whole and durable, never before; until
+ * then the bytes are in a hidden file beside it.
+ *
+ * Owner: the caller ends it with tfos_writer_close or tfos_writer_abort.
+ * Thread: any. */
+TFOS_API tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out,
+                                      tfos_error *error);
+
+/* Writes one record of bytes as it is.
+ *
+ * Owner: `data` stays the caller's.
+ * Thread: one at a time per writer. */
+TFOS_API tfos_status tfos_writer_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error);
+
+/* Writes the rows of a batch as Examples or SequenceExamples, by the kind of its schema.
+ *
+ * Owner: `batch` stays the caller's.
+ * Thread: one at a time per writer. */
+TFOS_API tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error);
+
+/* Writes the rows of an Arrow struct array. Integers of any width, half, float, double, boolean, strings and binaries (also large, view
+ * and fixed-size), null, dictionaries of these, and lists (also large and fixed-size) of them are taken; other types are UNSUPPORTED
+ * with the name of the column and the cast that helps. A null row of a column leaves the feature out.
+ *
+ * Owner: `array` and `schema` stay the caller's.
+ * Thread: one at a time per writer. */
+TFOS_API tfos_status tfos_writer_arrow(tfos_writer *writer, const struct ArrowArray *array,
+                                       const struct ArrowSchema *schema, tfos_error *error);
+
+/* Records written so far.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per writer. */
+TFOS_API int64_t tfos_writer_records(const tfos_writer *writer);
+
+/* Makes the file whole: flush, fsync, rename. After a failure, of this call or an earlier one, nothing appears under the name and the
+ * error is that of the first failure.
+ *
+ * Owner: frees `writer`, also on failure.
+ * Thread: one at a time per writer. */
+TFOS_API tfos_status tfos_writer_close(tfos_writer *writer, tfos_error *error);
+
+/* Throws away what was written.
+ *
+ * Owner: frees `writer`.
+ * Thread: one at a time per writer. */
+TFOS_API void tfos_writer_abort(tfos_writer *writer);
+
+/* ---- Index ----------------------------------------------------------------------------------------------------- */
+
+/* The index of FILE is FILE.tfindex beside it. */
+#define TFOS_INDEX_SUFFIX ".tfindex"
+
+typedef struct tfos_index tfos_index;
+
+/* Walks the headers of an uncompressed TFRecord file and writes its index.
+ *
+ * Owner: nothing changes hands; *records, if not NULL, is the number of records.
+ * Thread: any. */
+TFOS_API tfos_status tfos_index_build(const char *path, int64_t *records, tfos_error *error);
+
+/* Opens the index of `path`. NOT_FOUND when there is none; MISMATCH when the file has changed since; CORRUPT when the index is
+ * damaged.
+ *
+ * Owner: the caller frees *out with tfos_index_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_index_open(const char *path, tfos_index **out, tfos_error *error);
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_index_records(const tfos_index *index);
+
+/* The offset of the header of `record`; the size of the file for the number of records. RANGE beyond that.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per index. */
+TFOS_API tfos_status tfos_index_offset(tfos_index *index, int64_t record, int64_t *out, tfos_error *error);
+
+/* Owner: frees `index`.
+ * Thread: one at a time per index. */
+TFOS_API void tfos_index_free(tfos_index *index);
+
+/* The offset of the first record that starts at or after `offset`, the size of the file if there is none: by the index if there is a
+ * fresh one, else by scanning for a header and a payload whose checksums match. Neighbouring splits [a, b) and [b, c) that call this for
+ * a, b and c read every record once.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TFOS_H */

@@ -1,0 +1,162 @@
+/* Status and error. The message lives in the caller's tfos_error, so that reporting "out of memory" needs no memory. */
+#include "base/status.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *tfos_version(void)
+{
+    return TFOS_VERSION;
+}
+
+const char *tfos_status_name(tfos_status status)
+{
+    switch (status) {
+#define NAME(name, value, text)                                                                                        \
+    case TFOS_##name:                                                                                                  \
+        return #name;
+        TFOS_STATUS_MAP(NAME)
+#undef NAME
+    }
+    return "UNKNOWN";
+}
+
+const char *tfos_status_text(tfos_status status)
+{
+    switch (status) {
+#define TEXT(name, value, text)                                                                                        \
+    case TFOS_##name:                                                                                                  \
+        return text;
+        TFOS_STATUS_MAP(TEXT)
+#undef TEXT
+    }
+    return "unknown status";
+}
+
+/* A message that was cut by the size of the struct must still be valid UTF-8, since Python and Java decode it. */
+static void trim_partial_character(char *message, size_t length)
+{
+    size_t start = length;
+    while (start > 0 && ((unsigned char)message[start - 1] & 0xC0) == 0x80) {
+        start--;
+    }
+    if (start == 0) {
+        return;
+    }
+    unsigned char lead = (unsigned char)message[start - 1];
+    size_t need = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
+    if (length - start < need) {
+        message[start - 1] = '\0';
+    }
+}
+
+static void fill(tfos_error *error, tfos_status status, bool retriable, const char *format, va_list arguments)
+{
+    error->status = status;
+    error->retriable = retriable;
+    int length = vsnprintf(error->message, sizeof error->message, format, arguments);
+    if (length >= (int)sizeof error->message) {
+        trim_partial_character(error->message, sizeof error->message - 1);
+    }
+}
+
+tfos_status tfos__fail(tfos_error *error, tfos_status status, const char *format, ...)
+{
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        fill(error, status, false, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+static tfos_status status_of_errno(int error_number)
+{
+    switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+        return TFOS_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return TFOS_PERMISSION;
+    case EEXIST:
+        return TFOS_EXISTS;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return TFOS_NO_SPACE;
+    case ENOMEM:
+        return TFOS_NO_MEMORY;
+    default:
+        return TFOS_IO;
+    }
+}
+
+tfos_status tfos__fail_errno(tfos_error *error, int error_number, const char *format, ...)
+{
+    tfos_status status = status_of_errno(error_number);
+    if (error != NULL) {
+        bool retriable = error_number == EAGAIN || error_number == EINTR || error_number == EMFILE ||
+                         error_number == ENFILE || error_number == ETIMEDOUT || error_number == ESTALE;
+        va_list arguments;
+        va_start(arguments, format);
+        fill(error, status, retriable, format, arguments);
+        va_end(arguments);
+        size_t used = strlen(error->message);
+        char text[128];
+        snprintf(error->message + used, sizeof error->message - used, ": %s",
+                 strerror_r(error_number, text, sizeof text));
+    }
+    return status;
+}
+
+void tfos__error_prefix(tfos_error *error, const char *format, ...)
+{
+    if (error == NULL) {
+        return;
+    }
+    char old[TFOS_ERROR_MESSAGE_BYTES];
+    memcpy(old, error->message, sizeof old);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    size_t used = strlen(error->message);
+    int rest = snprintf(error->message + used, sizeof error->message - used, ": %s", old);
+    if (rest >= (int)(sizeof error->message - used)) {
+        trim_partial_character(error->message, sizeof error->message - 1);
+    }
+}
+
+tfos_status tfos__fail_memory(tfos_error *error, size_t bytes)
+{
+    return tfos__fail(error, TFOS_NO_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
+}
+
+tfos__printable tfos__printable_of(const void *bytes, size_t count)
+{
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *in = bytes;
+    tfos__printable out;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (used + 8 > sizeof out.text) {
+            memcpy(out.text + used, "…", 3);
+            used += 3;
+            break;
+        }
+        if (in[i] >= 0x20 && in[i] < 0x7F && in[i] != '\\') {
+            out.text[used++] = (char)in[i];
+        } else {
+            out.text[used++] = '\\';
+            out.text[used++] = 'x';
+            out.text[used++] = hex[in[i] >> 4];
+            out.text[used++] = hex[in[i] & 15];
+        }
+    }
+    out.text[used] = '\0';
+    return out;
+}

@@ -1,0 +1,323 @@
+/* Schema: an array of fields and a hash table over their names.
+ *
+ * The table is open addressing with linear probing; a slot holds the index of a field plus one, 0 when it is free. It is at most half
+ * full, so a probe for a name that is not there ends. */
+#include "column/schema.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+struct tfos_schema {
+    atomic_int references;
+    tfos_record_kind kind;
+    tfos_field *fields;
+    size_t count;
+    size_t capacity;
+    uint32_t *slots;
+    size_t slot_count; /* a power of two */
+};
+
+enum { FIRST_CAPACITY = 16 };
+
+static const char *const type_names[] = {
+#define NAME(name, text, format, width) text,
+    TFOS_TYPE_MAP(NAME)
+#undef NAME
+};
+
+static const char *const type_formats[] = {
+#define FORMAT(name, text, format, width) format,
+    TFOS_TYPE_MAP(FORMAT)
+#undef FORMAT
+};
+
+static const int type_widths[] = {
+#define WIDTH(name, text, format, width) width,
+    TFOS_TYPE_MAP(WIDTH)
+#undef WIDTH
+};
+
+enum { TYPE_COUNT = sizeof type_names / sizeof type_names[0] };
+
+const char *tfos_type_name(tfos_type type)
+{
+    assert((unsigned)type < TYPE_COUNT);
+    return type_names[type];
+}
+
+const char *tfos__type_format(tfos_type type)
+{
+    assert((unsigned)type < TYPE_COUNT);
+    return type_formats[type];
+}
+
+int tfos__type_width(tfos_type type)
+{
+    assert((unsigned)type < TYPE_COUNT);
+    return type_widths[type];
+}
+
+tfos_status tfos_type_parse(const char *text, tfos_type *out, tfos_error *error)
+{
+    for (size_t i = 0; i < TYPE_COUNT; i++) {
+        if (strcmp(text, type_names[i]) == 0) {
+            *out = (tfos_type)i;
+            return TFOS_OK;
+        }
+    }
+    return tfos__fail(error, TFOS_INVALID,
+                      "unknown type '%s': expected int32, int64, float, double, bool, string or binary",
+                      tfos__printable_of(text, strlen(text)).text);
+}
+
+const char *tfos_record_kind_name(tfos_record_kind kind)
+{
+    switch (kind) {
+    case TFOS_RECORD_AUTO:
+        return "auto";
+    case TFOS_RECORD_EXAMPLE:
+        return "example";
+    case TFOS_RECORD_SEQUENCE:
+        return "sequence_example";
+    case TFOS_RECORD_BYTES:
+        return "bytes";
+    }
+    return "unknown";
+}
+
+void tfos__field_describe(const tfos_field *field, char *out, size_t bytes)
+{
+    const char *prefix = field->feature_list ? "list of " : "";
+    const char *type = tfos_type_name(field->type);
+    switch (field->shape) {
+    case TFOS_SHAPE_SCALAR:
+        snprintf(out, bytes, "%s%s", prefix, type);
+        break;
+    case TFOS_SHAPE_FIXED:
+        snprintf(out, bytes, "%s%s[%d]", prefix, type, (int)field->length);
+        break;
+    case TFOS_SHAPE_RAGGED:
+        snprintf(out, bytes, "%s%s[]", prefix, type);
+        break;
+    }
+}
+
+/* ---- table of names ---- */
+
+static uint32_t *probe(const tfos_schema *schema, const void *name, size_t bytes)
+{
+    size_t mask = schema->slot_count - 1;
+    size_t at = (size_t)tfos__hash(name, bytes) & mask;
+    for (;; at = (at + 1) & mask) {
+        uint32_t *slot = &schema->slots[at];
+        if (*slot == 0) {
+            return slot;
+        }
+        const char *there = schema->fields[*slot - 1].name;
+        if (strlen(there) == bytes && memcmp(there, name, bytes) == 0) {
+            return slot;
+        }
+    }
+}
+
+int64_t tfos__schema_find(const tfos_schema *schema, const void *name, size_t bytes)
+{
+    return (int64_t)*probe(schema, name, bytes) - 1;
+}
+
+int64_t tfos_schema_find(const tfos_schema *schema, const char *name)
+{
+    return tfos__schema_find(schema, name, strlen(name));
+}
+
+/* Doubles fields and slots together, so that the table stays at most half full. */
+static tfos_status grow(tfos_schema *schema, tfos_error *error)
+{
+    size_t capacity = schema->capacity == 0 ? FIRST_CAPACITY : schema->capacity * 2;
+    tfos_field *fields = realloc(schema->fields, capacity * sizeof *fields);
+    if (fields == NULL) {
+        return tfos__fail_memory(error, capacity * sizeof *fields);
+    }
+    schema->fields = fields;
+    uint32_t *slots = calloc(capacity * 2, sizeof *slots);
+    if (slots == NULL) {
+        return tfos__fail_memory(error, capacity * 2 * sizeof *slots);
+    }
+    free(schema->slots);
+    schema->slots = slots;
+    schema->slot_count = capacity * 2;
+    schema->capacity = capacity;
+    for (size_t i = 0; i < schema->count; i++) {
+        const char *name = schema->fields[i].name;
+        *probe(schema, name, strlen(name)) = (uint32_t)i + 1;
+    }
+    return TFOS_OK;
+}
+
+/* ---- life ---- */
+
+static tfos_status append(tfos_schema *schema, const tfos_field *field, tfos_error *error)
+{
+    if (schema->count == schema->capacity) {
+        TFOS_TRY(grow(schema, error));
+    }
+    uint32_t *slot = probe(schema, field->name, strlen(field->name));
+    if (*slot != 0) {
+        return tfos__fail(error, TFOS_INVALID, "column '%s' is in the schema twice",
+                          tfos__printable_of(field->name, strlen(field->name)).text);
+    }
+    char *name = strdup(field->name);
+    if (name == NULL) {
+        return tfos__fail_memory(error, strlen(field->name) + 1);
+    }
+    schema->fields[schema->count] = *field;
+    schema->fields[schema->count].name = name;
+    *slot = (uint32_t)++schema->count;
+    return TFOS_OK;
+}
+
+tfos_status tfos_schema_new(tfos_record_kind kind, tfos_schema **out, tfos_error *error)
+{
+    assert(kind != TFOS_RECORD_AUTO);
+    tfos_schema *schema = calloc(1, sizeof *schema);
+    if (schema == NULL) {
+        return tfos__fail_memory(error, sizeof *schema);
+    }
+    atomic_init(&schema->references, 1);
+    schema->kind = kind;
+    tfos_status status = grow(schema, error);
+    if (status == TFOS_OK && kind == TFOS_RECORD_BYTES) {
+        status = append(schema, &(tfos_field){.name = "record", .type = TFOS_TYPE_BINARY}, error);
+    }
+    if (status != TFOS_OK) {
+        tfos_schema_free(schema);
+        return status;
+    }
+    *out = schema;
+    return TFOS_OK;
+}
+
+tfos_schema *tfos__schema_retain(const tfos_schema *schema)
+{
+    tfos_schema *shared = (tfos_schema *)(uintptr_t)schema;
+    atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
+    return shared;
+}
+
+void tfos_schema_free(tfos_schema *schema)
+{
+    if (schema == NULL || atomic_fetch_sub_explicit(&schema->references, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    for (size_t i = 0; i < schema->count; i++) {
+        free((char *)(uintptr_t)schema->fields[i].name);
+    }
+    free(schema->fields);
+    free(schema->slots);
+    free(schema);
+}
+
+static tfos_status check_field(const tfos_schema *schema, const tfos_field *field, tfos_error *error)
+{
+    size_t bytes = strlen(field->name);
+    if (bytes == 0 || bytes > TFOS_SCHEMA_MAX_NAME_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "a column name must have 1 to %d bytes, found %zu",
+                          TFOS_SCHEMA_MAX_NAME_BYTES, bytes);
+    }
+    tfos__printable name = tfos__printable_of(field->name, bytes);
+    if (tfos__utf8_valid_prefix(field->name, bytes) != bytes) {
+        return tfos__fail(error, TFOS_ENCODING, "the column name '%s' is not valid UTF-8", name.text);
+    }
+    if (field->shape == TFOS_SHAPE_FIXED ? field->length < 0 || field->length > TFOS_SCHEMA_MAX_LENGTH
+                                         : field->length != 0) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "column '%s': a fixed list has a length from 0 to %d, other shapes have none; found %d",
+                          name.text, TFOS_SCHEMA_MAX_LENGTH, (int)field->length);
+    }
+    if (schema->kind == TFOS_RECORD_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "a schema of raw bytes has the one column 'record', not '%s'", name.text);
+    }
+    if (field->feature_list && schema->kind != TFOS_RECORD_SEQUENCE) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "column '%s' is a feature list, which only a sequence_example has: set \"record\"", name.text);
+    }
+    if (schema->count >= TFOS_SCHEMA_MAX_FIELDS) {
+        return tfos__fail(error, TFOS_LIMIT, "more than %d columns", TFOS_SCHEMA_MAX_FIELDS);
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos_schema_add(tfos_schema *schema, const tfos_field *field, tfos_error *error)
+{
+    TFOS_TRY(check_field(schema, field, error));
+    return append(schema, field, error);
+}
+
+/* ---- questions ---- */
+
+tfos_record_kind tfos_schema_kind(const tfos_schema *schema)
+{
+    return schema->kind;
+}
+
+size_t tfos_schema_field_count(const tfos_schema *schema)
+{
+    return schema->count;
+}
+
+const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t index)
+{
+    assert(index < schema->count);
+    return &schema->fields[index];
+}
+
+/* "a, b, c, …": what the user could have meant. */
+static void list_names(const tfos_schema *schema, char *out, size_t bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < schema->count; i++) {
+        const char *name = schema->fields[i].name;
+        size_t need = strlen(name) + 2;
+        if (used + need + 8 > bytes) {
+            snprintf(out + used, bytes - used, ", …");
+            return;
+        }
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i == 0 ? "" : ", ", name);
+    }
+}
+
+tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *names, size_t count, tfos_schema **out,
+                               tfos_error *error)
+{
+    tfos_schema *chosen;
+    TFOS_TRY(tfos_schema_new(schema->kind, &chosen, error));
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
+        int64_t at = tfos_schema_find(schema, names[i]);
+        if (at < 0) {
+            char there[512];
+            list_names(schema, there, sizeof there);
+            status = tfos__fail(error, TFOS_NOT_FOUND, "there is no column '%s'; the columns are: %s",
+                                tfos__printable_of(names[i], strlen(names[i])).text, there);
+        } else if (schema->kind != TFOS_RECORD_BYTES) {
+            status = append(chosen, &schema->fields[at], error);
+        }
+    }
+    if (status != TFOS_OK) {
+        tfos_schema_free(chosen);
+        return status;
+    }
+    *out = chosen;
+    return TFOS_OK;
+}
+
+void tfos_string_free(char *string)
+{
+    free(string);
+}

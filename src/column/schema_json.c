@@ -1,0 +1,265 @@
+/* The JSON form of a schema:
+ *
+ *   {"record": "example",
+ *    "fields": [
+ *     {"name": "image", "type": "float", "shape": [784]},
+ *     {"name": "tags", "type": "string", "shape": [null], "nullable": true},
+ *     {"name": "label", "type": "int64"}]}
+ *
+ * "record" is example (the default), sequence_example or bytes. "shape" is [] for a scalar (the default), [n] for a list of n, [null] for a
+ * list of any length. "nullable" and, in a sequence_example, "feature_list" are false unless said. */
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "column/schema.h"
+
+enum { MAX_JSON_BYTES = 64 << 20, MAX_JSON_DEPTH = 8 };
+
+static tfos_status parse_text(const char *text, size_t bytes, json_object **out, tfos_error *error)
+{
+    if (bytes > MAX_JSON_BYTES) {
+        return tfos__fail(error, TFOS_LIMIT, "a schema has at most %d bytes, found %zu", MAX_JSON_BYTES, bytes);
+    }
+    json_tokener *tokener = json_tokener_new_ex(MAX_JSON_DEPTH);
+    if (tokener == NULL) {
+        return tfos__fail_memory(error, sizeof(void *));
+    }
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_object *root = json_tokener_parse_ex(tokener, text, (int)bytes);
+    enum json_tokener_error problem = json_tokener_get_error(tokener);
+    size_t end = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+    while (end < bytes && strchr(" \t\r\n", text[end]) != NULL && text[end] != '\0') {
+        end++;
+    }
+    if (problem == json_tokener_continue) {
+        return tfos__fail(error, TFOS_INVALID, "schema: the JSON ends before its closing bracket, at byte %zu", bytes);
+    }
+    if (problem != json_tokener_success || end < bytes || !json_object_is_type(root, json_type_object)) {
+        const char *what = problem != json_tokener_success ? json_tokener_error_desc(problem)
+                           : end < bytes                   ? "more text after the end of the schema"
+                                                           : "expected an object {\"record\": …, \"fields\": […]}";
+        json_object_put(root);
+        return tfos__fail(error, TFOS_INVALID, "schema: %s, at byte %zu", what, end);
+    }
+    *out = root;
+    return TFOS_OK;
+}
+
+/* Unknown keys would be silently ignored features of the schema: refuse them. */
+static tfos_status check_keys(json_object *object, const char *const *known, const char *where, tfos_error *error)
+{
+    json_object_object_foreach(object, key, value)
+    {
+        (void)value;
+        size_t i = 0;
+        while (known[i] != NULL && strcmp(known[i], key) != 0) {
+            i++;
+        }
+        if (known[i] == NULL) {
+            return tfos__fail(error, TFOS_INVALID, "schema: %s: unknown key \"%s\"", where,
+                              tfos__printable_of(key, strlen(key)).text);
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status get_string(json_object *object, const char *key, const char *where, const char **out,
+                              tfos_error *error)
+{
+    json_object *value;
+    if (!json_object_object_get_ex(object, key, &value)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s: \"%s\" is missing", where, key);
+    }
+    if (!json_object_is_type(value, json_type_string)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s: \"%s\" must be a string", where, key);
+    }
+    *out = json_object_get_string(value);
+    if (strlen(*out) != (size_t)json_object_get_string_len(value)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s: \"%s\" contains a NUL character", where, key);
+    }
+    return TFOS_OK;
+}
+
+static tfos_status get_flag(json_object *object, const char *key, const char *where, bool *out, tfos_error *error)
+{
+    json_object *value;
+    *out = false;
+    if (!json_object_object_get_ex(object, key, &value)) {
+        return TFOS_OK;
+    }
+    if (!json_object_is_type(value, json_type_boolean)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s: \"%s\" must be true or false", where, key);
+    }
+    *out = json_object_get_boolean(value);
+    return TFOS_OK;
+}
+
+static tfos_status get_shape(json_object *object, const char *where, tfos_field *field, tfos_error *error)
+{
+    json_object *shape;
+    if (!json_object_object_get_ex(object, "shape", &shape)) {
+        return TFOS_OK;
+    }
+    if (!json_object_is_type(shape, json_type_array) || json_object_array_length(shape) > 1) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "schema: %s: \"shape\" must be [] for a scalar, [n] for a list of n values or [null] for a list "
+                          "of any length",
+                          where);
+    }
+    if (json_object_array_length(shape) == 0) {
+        return TFOS_OK;
+    }
+    json_object *length = json_object_array_get_idx(shape, 0);
+    if (length == NULL) {
+        field->shape = TFOS_SHAPE_RAGGED;
+        return TFOS_OK;
+    }
+    int64_t value = json_object_get_int64(length);
+    if (!json_object_is_type(length, json_type_int) || value < 0 || value > TFOS_SCHEMA_MAX_LENGTH) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s: the length in \"shape\" must be a whole number from 0 to %d",
+                          where, TFOS_SCHEMA_MAX_LENGTH);
+    }
+    field->shape = TFOS_SHAPE_FIXED;
+    field->length = (int32_t)value;
+    return TFOS_OK;
+}
+
+static tfos_status add_field(tfos_schema *schema, json_object *object, size_t index, tfos_error *error)
+{
+    static const char *const known[] = {"name", "type", "shape", "nullable", "feature_list", NULL};
+    char where[160];
+    snprintf(where, sizeof where, "field %zu", index);
+    if (!json_object_is_type(object, json_type_object)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: %s must be an object", where);
+    }
+    tfos_field field = {0};
+    const char *type;
+    TFOS_TRY(get_string(object, "name", where, &field.name, error));
+    snprintf(where, sizeof where, "field '%s'", tfos__printable_of(field.name, strlen(field.name)).text);
+    TFOS_TRY(check_keys(object, known, where, error));
+    TFOS_TRY(get_string(object, "type", where, &type, error));
+    tfos_status status = tfos_type_parse(type, &field.type, error);
+    if (status != TFOS_OK) {
+        tfos__error_prefix(error, "schema: %s", where);
+        return status;
+    }
+    TFOS_TRY(get_flag(object, "nullable", where, &field.nullable, error));
+    TFOS_TRY(get_flag(object, "feature_list", where, &field.feature_list, error));
+    TFOS_TRY(get_shape(object, where, &field, error));
+    return tfos_schema_add(schema, &field, error);
+}
+
+static tfos_status get_kind(json_object *root, tfos_record_kind *out, tfos_error *error)
+{
+    *out = TFOS_RECORD_EXAMPLE;
+    if (!json_object_object_get_ex(root, "record", NULL)) {
+        return TFOS_OK;
+    }
+    const char *name;
+    TFOS_TRY(get_string(root, "record", "top", &name, error));
+    for (tfos_record_kind kind = TFOS_RECORD_EXAMPLE; kind <= TFOS_RECORD_BYTES; kind++) {
+        if (strcmp(name, tfos_record_kind_name(kind)) == 0) {
+            *out = kind;
+            return TFOS_OK;
+        }
+    }
+    return tfos__fail(error, TFOS_INVALID, "schema: \"record\" must be example, sequence_example or bytes, found '%s'",
+                      tfos__printable_of(name, strlen(name)).text);
+}
+
+static tfos_status add_fields(tfos_schema *schema, json_object *root, tfos_error *error)
+{
+    json_object *fields;
+    bool bytes = tfos_schema_kind(schema) == TFOS_RECORD_BYTES;
+    if (!json_object_object_get_ex(root, "fields", &fields)) {
+        return bytes ? TFOS_OK : tfos__fail(error, TFOS_INVALID, "schema: \"fields\" is missing");
+    }
+    if (!json_object_is_type(fields, json_type_array)) {
+        return tfos__fail(error, TFOS_INVALID, "schema: \"fields\" must be an array");
+    }
+    if (bytes) {
+        /* Its one column is given; the form that tfos_schema_to_json writes names it again. */
+        return TFOS_OK;
+    }
+    for (size_t i = 0; i < json_object_array_length(fields); i++) {
+        TFOS_TRY(add_field(schema, json_object_array_get_idx(fields, i), i, error));
+    }
+    return TFOS_OK;
+}
+
+static tfos_status schema_of(json_object *root, tfos_schema **out, tfos_error *error)
+{
+    static const char *const known[] = {"record", "fields", NULL};
+    tfos_record_kind kind;
+    TFOS_TRY(check_keys(root, known, "top", error));
+    TFOS_TRY(get_kind(root, &kind, error));
+    tfos_schema *schema;
+    TFOS_TRY(tfos_schema_new(kind, &schema, error));
+    tfos_status status = add_fields(schema, root, error);
+    if (status != TFOS_OK) {
+        tfos_schema_free(schema);
+        return status;
+    }
+    *out = schema;
+    return TFOS_OK;
+}
+
+tfos_status tfos_schema_from_json(const char *text, size_t bytes, tfos_schema **out, tfos_error *error)
+{
+    json_object *root = NULL;
+    TFOS_TRY(parse_text(text, bytes, &root, error));
+    tfos_status status = schema_of(root, out, error);
+    json_object_put(root);
+    return status;
+}
+
+static json_object *json_of(const tfos_field *field)
+{
+    json_object *object = json_object_new_object();
+    json_object_object_add(object, "name", json_object_new_string(field->name));
+    json_object_object_add(object, "type", json_object_new_string(tfos_type_name(field->type)));
+    json_object *shape = json_object_new_array();
+    if (field->shape == TFOS_SHAPE_FIXED) {
+        json_object_array_add(shape, json_object_new_int(field->length));
+    } else if (field->shape == TFOS_SHAPE_RAGGED) {
+        json_object_array_add(shape, NULL);
+    }
+    json_object_object_add(object, "shape", shape);
+    json_object_object_add(object, "nullable", json_object_new_boolean(field->nullable));
+    if (field->feature_list) {
+        json_object_object_add(object, "feature_list", json_object_new_boolean(true));
+    }
+    return object;
+}
+
+tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_error *error)
+{
+    tfos__buffer text = {0};
+    tfos_status status = tfos__buffer_printf(&text, error, "{\"record\": \"%s\",\n \"fields\": [",
+                                             tfos_record_kind_name(tfos_schema_kind(schema)));
+    size_t count = tfos_schema_field_count(schema);
+    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
+        json_object *field = json_of(tfos_schema_field(schema, i));
+        const char *line =
+            json_object_to_json_string_ext(field, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+        status = tfos__buffer_printf(&text, error, "%s\n  %s", i == 0 ? "" : ",", line);
+        json_object_put(field);
+    }
+    if (status == TFOS_OK) {
+        status = tfos__buffer_printf(&text, error, "]}");
+    }
+    if (status == TFOS_OK) {
+        char *copy = strndup((const char *)text.data, text.size);
+        if (copy != NULL) {
+            *out = copy;
+        } else {
+            status = tfos__fail_memory(error, text.size + 1);
+        }
+    }
+    tfos__buffer_reset(&text);
+    return status;
+}
