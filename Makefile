@@ -14,13 +14,14 @@ FUZZ_SECONDS ?= 60
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-build: ## Build libtfos, the command tfos and the Python package (the default)
+build: ## Build libtfos and the command tfos (the default)
 	@scripts/setup build
 	@scripts/build release
 
 demo: ## Show what tfos does, on real data
 	@scripts/setup demo
 	@scripts/build release
+	@scripts/build-python
 	@scripts/demo
 
 test: ## Run every test once: C (also with sanitizers), Python, Java
@@ -34,6 +35,7 @@ test-all: ## Run the tests over the whole matrix, and fuzz for longer
 bench: ## Measure tfos and its peers on the same work
 	@scripts/setup demo
 	@scripts/build release
+	@scripts/build-python
 	@.venv/bin/python bench/run.py
 
 format: ## Format the C sources

@@ -103,11 +103,11 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=None, in_default=True):
+def pytest_suite(name, environment, setup=(), in_default=True):
     report = os.path.join(REPORTS, f"{name}.xml")
     run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python"]
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
-    return Suite(name, ([setup] if setup else []) + [run], report, count_junit, in_default)
+    return Suite(name, [*setup, ["scripts/build-python", environment], run], report, count_junit, in_default)
 
 
 def text_suite(name, steps, in_default=True):
@@ -116,15 +116,17 @@ def text_suite(name, steps, in_default=True):
 
 
 def all_suites():
-    oldest = ["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]
+    release = ["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"]
+    maven = [release, ["scripts/maven", "test"]]
+    oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
     fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
     return [
         ctest_suite("c", "release", options=["-DTFOS_JVM=ON"]),
-        text_suite("tidy", [[sys.executable, "tests/tidy/tidy.py"]]),
+        text_suite("tidy", [release, [sys.executable, "tests/tidy/tidy.py"]]),
         ctest_suite("c-asan", "asan"),
         ctest_suite("c-tsan", "tsan", label="threads"),
         pytest_suite("python", ".venv"),
-        Suite("java", [["scripts/maven", "test"]], "build/jvm/surefire-reports/TEST-*.xml", count_junit),
+        Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit),
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),

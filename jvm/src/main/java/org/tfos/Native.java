@@ -1,0 +1,133 @@
+package org.tfos;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.Locale;
+
+/**
+ * The native library: all JNI methods, and how they are loaded.
+ *
+ * <p>The jar carries the libraries. They are unpacked into a folder of their own, loaded, and deleted at once, so that nothing
+ * is left behind, whichever way the process ends. The folder is made in the system property {@code org.tfos.native.dir},
+ * else in the environment variable {@code TFOS_NATIVE_DIR}, else in {@code java.io.tmpdir}.
+ */
+public final class Native {
+    private static final String[] LIBRARIES = {"libtfos.so", "libtfosjni.so"};
+    private static boolean loaded;
+
+    private Native() {}
+
+    /** The version of the native library. */
+    public static String version() {
+        load();
+        return loadedVersion();
+    }
+
+    /** The name that the native library gives to a status number. */
+    public static String statusName(int status) {
+        load();
+        return nameOfStatus(status);
+    }
+
+    /** What the native library says that a status number means. */
+    public static String statusText(int status) {
+        load();
+        return textOfStatus(status);
+    }
+
+    /** Loads the native library unless this class loader has done so already. After a failure, the next call tries again. */
+    public static synchronized void load() {
+        if (loaded) {
+            return;
+        }
+        Path folder = makeFolder();
+        try {
+            for (String library : LIBRARIES) {
+                unpack(library, folder);
+            }
+            // The dynamic linker finds libtfos.so beside it. A second class loader shares the libtfos.so of the first.
+            System.load(folder.resolve("libtfosjni.so").toString());
+        } catch (UnsatisfiedLinkError e) {
+            throw new TfosException(
+                    Status.MISSING_LIBRARY,
+                    "cannot load the native library from " + folder + ": " + e.getMessage()
+                            + ". If that folder forbids running programs (noexec), set TFOS_NATIVE_DIR or"
+                            + " -Dorg.tfos.native.dir to one that allows it.",
+                    e);
+        } finally {
+            remove(folder);
+        }
+        checkVersion();
+        loaded = true;
+    }
+
+    private static void checkVersion() {
+        if (!builtVersion().equals(loadedVersion())) {
+            throw new TfosException(
+                    Status.UNSUPPORTED,
+                    "this jar is version " + builtVersion() + ", but the process has already loaded libtfos "
+                            + loadedVersion() + " from another one. Leave one version of the jar on the class path.");
+        }
+    }
+
+    private static Path makeFolder() {
+        String parent = System.getProperty("org.tfos.native.dir", System.getenv("TFOS_NATIVE_DIR"));
+        if (parent == null || parent.isEmpty()) {
+            parent = System.getProperty("java.io.tmpdir");
+        }
+        try {
+            return Files.createTempDirectory(Paths.get(parent).toAbsolutePath(), "tfos-");
+        } catch (IOException e) {
+            throw new TfosException(
+                    Status.IO,
+                    "cannot make a folder in " + parent + " to unpack the native library: " + e
+                            + ". Set TFOS_NATIVE_DIR or -Dorg.tfos.native.dir to a folder that can be written.",
+                    e);
+        }
+    }
+
+    private static void unpack(String library, Path folder) {
+        String resource = "native/" + platform() + "/" + library;
+        try (InputStream in = Native.class.getResourceAsStream(resource)) {
+            if (in == null) {
+                throw new TfosException(
+                        Status.UNSUPPORTED,
+                        "this jar has no native library for " + platform() + " (org/tfos/" + resource + ")."
+                                + " Build tfos on such a machine, or use a jar that has it.");
+            }
+            Files.copy(in, folder.resolve(library));
+        } catch (IOException e) {
+            throw new TfosException(
+                    Status.IO, "cannot unpack " + library + " to " + folder + ": " + e + ". Is the disk full?", e);
+        }
+    }
+
+    /** For example {@code linux-x86_64}, by the names of the machine that CMake uses. */
+    private static String platform() {
+        String machine = System.getProperty("os.arch");
+        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT);
+        return system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
+    }
+
+    private static void remove(Path folder) {
+        try {
+            for (String library : LIBRARIES) {
+                Files.deleteIfExists(folder.resolve(library));
+            }
+            Files.delete(folder);
+        } catch (IOException e) {
+            throw new TfosException(Status.IO, "cannot remove " + folder + ": " + e + ". Remove it by hand.", e);
+        }
+    }
+
+    private static native String loadedVersion();
+
+    private static native String builtVersion();
+
+    private static native String nameOfStatus(int status);
+
+    private static native String textOfStatus(int status);
+}

@@ -1,0 +1,106 @@
+package org.tfos;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class NativeTest {
+    private static final String FOLDER_PROPERTY = "org.tfos.native.dir";
+
+    @AfterEach
+    void clearFolder() {
+        System.clearProperty(FOLDER_PROPERTY);
+    }
+
+    /** A copy of our classes that shares nothing with the test's own, as two jars in two Spark sessions do. */
+    private static URLClassLoader separateClasses() {
+        URL classes = Native.class.getProtectionDomain().getCodeSource().getLocation();
+        return new URLClassLoader(new URL[] {classes}, ClassLoader.getPlatformClassLoader());
+    }
+
+    private static String versionIn(ClassLoader loader) throws ReflectiveOperationException {
+        return (String) loader.loadClass("org.tfos.Native").getMethod("version").invoke(null);
+    }
+
+    private static String failureIn(ClassLoader loader) {
+        return assertThrows(InvocationTargetException.class, () -> versionIn(loader)).getCause().getMessage();
+    }
+
+    @Test
+    void versionIsThatOfTheProject() {
+        assertEquals(System.getProperty("tfos.project.version"), Native.version());
+    }
+
+    @ParameterizedTest
+    @EnumSource(Status.class)
+    void statusesAgreeWithTheLibrary(Status status) {
+        assertEquals(status.name(), Native.statusName(status.value()));
+        assertEquals(status.text(), Native.statusText(status.value()));
+        assertEquals(status, Status.of(status.value()));
+    }
+
+    @Test
+    void libraryHasNoFurtherStatuses() {
+        assertEquals("UNKNOWN", Native.statusName(Status.values().length));
+        assertEquals("UNKNOWN", Native.statusName(-1));
+        assertThrows(IllegalArgumentException.class, () -> Status.of(-1));
+    }
+
+    @Test
+    void twoClassLoadersBothWork() throws Exception {
+        try (URLClassLoader first = separateClasses();
+                URLClassLoader second = separateClasses()) {
+            assertNotSame(first.loadClass("org.tfos.Native"), second.loadClass("org.tfos.Native"));
+            assertEquals(Native.version(), versionIn(first));
+            assertEquals(Native.version(), versionIn(second));
+        }
+    }
+
+    @Test
+    void nothingIsLeftInTheFolder(@TempDir Path folder) throws Exception {
+        System.setProperty(FOLDER_PROPERTY, folder.toString());
+        try (URLClassLoader loader = separateClasses()) {
+            assertEquals(Native.version(), versionIn(loader));
+        }
+        assertArrayEquals(new Path[0], Files.list(folder).toArray());
+    }
+
+    @Test
+    void missingFolderIsNamedAndMayBeMended(@TempDir Path folder) throws Exception {
+        Path missing = folder.resolve("missing");
+        System.setProperty(FOLDER_PROPERTY, missing.toString());
+        try (URLClassLoader loader = separateClasses()) {
+            String message = failureIn(loader);
+            assertTrue(message.startsWith("IO: ") && message.contains(missing.toString()), message);
+            assertTrue(message.contains("TFOS_NATIVE_DIR"), message);
+            Files.createDirectory(missing);
+            assertEquals(Native.version(), versionIn(loader));
+        }
+    }
+
+    @Test
+    void otherMachineIsNamed() throws IOException {
+        String machine = System.getProperty("os.arch");
+        System.setProperty("os.arch", "pdp11");
+        try (URLClassLoader loader = separateClasses()) {
+            String message = failureIn(loader);
+            assertTrue(message.startsWith("UNSUPPORTED: ") && message.contains("linux-pdp11"), message);
+        } finally {
+            System.setProperty("os.arch", machine);
+        }
+    }
+}
