@@ -1,13 +1,13 @@
-# The libraries the core stands on. Static ones are hidden inside libtfos; zlib is opened at run time, so only its header
-# is needed here.
+# The libraries the core stands on. Static ones are hidden inside libtfos; zlib is opened at run time, so only its
+# header is needed here.
 find_package(Threads REQUIRED)
 
-# tfos_static_library(NAME archive header): an imported target for an archive of the system.
+# tfos_static_library(name archive header package): an imported target for an archive of the system.
 function(tfos_static_library name archive header package)
   find_library(TFOS_${name}_ARCHIVE NAMES ${archive})
   find_path(TFOS_${name}_INCLUDE NAMES ${header})
   if(NOT TFOS_${name}_ARCHIVE OR NOT TFOS_${name}_INCLUDE)
-    message(FATAL_ERROR "${archive} or ${header} is missing: install the package ${package} (or run `make`, which does)")
+    message(FATAL_ERROR "${archive} or ${header} is missing: install the package ${package}, or run `make`")
   endif()
   add_library(tfos_${name} STATIC IMPORTED GLOBAL)
   set_target_properties(

@@ -1,8 +1,8 @@
 """Runs every suite of tests in turn and adds up their counts.
 
-A suite is a list of commands, the last of which runs tests and leaves reports. Its output is shown as it comes. A suite that
-fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0 only if
-nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
+A suite is a list of commands, the last of which runs tests and leaves reports. Its output is shown as it comes. A suite
+that fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0
+only if nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
 
     scripts/test [--all] [SUITE…]
 """
@@ -65,7 +65,7 @@ def count_junit(path):
 def count_ctest(path):
     """Counts the tests inside the programs that ctest ran.
 
-    A cmocka program says how many of its tests passed and failed. One that says nothing (a replay), or that died, is one test.
+    A cmocka program says how many of its tests passed and failed. One that says nothing (a replay) or died is one test.
     """
     total = Count()
     for case in ElementTree.parse(path).iter("testcase"):

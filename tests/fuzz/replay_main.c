@@ -1,7 +1,7 @@
 /* Runs a fuzz target over stored inputs, without libFuzzer: `replay_<format> FILE|FOLDER…`.
  *
- * Every input is copied to memory of exactly its size, so that a sanitizer sees a read past its end. No input at all is a
- * failure: a corpus that has gone missing must not look like one that passes. */
+ * Every input is copied to memory of exactly its size, so that a sanitizer sees a read past its end. No input at all is
+ * a failure: a corpus that has gone missing must not look like one that passes. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
@@ -14,12 +14,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum { MAX_DEPTH = 8 };
 
-static void fail(const char *what, const char *path) {
+static void fail(const char *what, const char *path)
+{
     fprintf(stderr, "replay: cannot %s %s: %s\n", what, path, strerror(errno));
     exit(1);
 }
 
-static void replay_file(const char *path, size_t bytes) {
+static void replay_file(const char *path, size_t bytes)
+{
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         fail("open", path);
@@ -39,7 +41,8 @@ static void replay_file(const char *path, size_t bytes) {
     free(data);
 }
 
-static size_t replay(const char *path, int depth) {
+static size_t replay(const char *path, int depth)
+{
     struct stat info;
     if (stat(path, &info) != 0) {
         fail("find", path);
@@ -75,7 +78,8 @@ static size_t replay(const char *path, int depth) {
     return inputs;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     if (argc < 2) {
         fprintf(stderr, "usage: %s FILE|FOLDER…\n", argv[0]);
         return 2;

@@ -10,9 +10,9 @@ import java.util.Locale;
 /**
  * The native library: all JNI methods, and how they are loaded.
  *
- * <p>The jar carries the libraries. They are unpacked into a folder of their own, loaded, and deleted at once, so that nothing
- * is left behind, whichever way the process ends. The folder is made in the system property {@code org.tfos.native.dir},
- * else in the environment variable {@code TFOS_NATIVE_DIR}, else in {@code java.io.tmpdir}.
+ * <p>The jar carries the libraries. They are unpacked into a folder of their own, loaded, and deleted at once, so that
+ * nothing is left behind, whichever way the process ends. The folder is made in the system property {@code
+ * org.tfos.native.dir}, else in the environment variable {@code TFOS_NATIVE_DIR}, else in {@code java.io.tmpdir}.
  */
 public final class Native {
     private static final String[] LIBRARIES = {"libtfos.so", "libtfosjni.so"};
@@ -38,7 +38,7 @@ public final class Native {
         return textOfStatus(status);
     }
 
-    /** Loads the native library unless this class loader has done so already. After a failure, the next call tries again. */
+    /** Loads the native library unless this class loader has done so. After a failure, the next call tries again. */
     public static synchronized void load() {
         if (loaded) {
             return;

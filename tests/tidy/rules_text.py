@@ -1,0 +1,231 @@
+"""Rules about the text of the sources. Each yields (path, line, what is wrong and what to do)."""
+
+import os
+import re
+import shutil
+import subprocess
+
+ROOMS = ["base", "column", "fs", "record", "feed", "cluster", "collective", "tensorflow", "cli"]
+MAX_COLUMNS = 120
+MAX_LINES = 700
+MAX_FUNCTION_LINES = 80
+SOURCES = (".c", ".h", ".py", ".pyi", ".java", ".cmake", "CMakeLists.txt", "Makefile")
+
+# Files that may be longer than MAX_LINES, each with the reason.
+LONG_FILES = {
+    "include/tfos.h": "the one public header: most of it is contract, and it must be one file",
+}
+
+
+def c_files(tree):
+    return [path for path in tree.paths if path.endswith((".c", ".h"))]
+
+
+def shell_scripts(tree):
+    for path in tree.under("scripts/", "") + tree.under(".ci/", ""):
+        if path.endswith(".sh") or re.match(r"#!.*\b(ba)?sh\b", tree.text(path)):
+            yield path
+
+
+def rooms_in_order(tree):
+    for path in tree.under("src/", ".c", ".h"):
+        room = path.split("/")[1]
+        if room not in ROOMS:
+            yield path, 1, f"src/{room} is no room; the rooms are {', '.join(ROOMS)}"
+            continue
+        for number, line in tree.lines(path):
+            match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if not match or match[1] == "tfos.h":
+                continue
+            other = match[1].split("/")[0]
+            if "/" not in match[1] or other not in ROOMS:
+                yield path, number, f'include "{match[1]}" by its room, as "room/file.h"'
+            elif ROOMS.index(other) > ROOMS.index(room):
+                yield path, number, f"{room} must not use {other}, which comes after it; move the code or pass it in"
+
+
+def listed_sources(tree):
+    """The files that src/CMakeLists.txt builds, as room/file.c."""
+    text = re.sub(r"#.*", "", tree.text("src/CMakeLists.txt"))
+    for room, files in re.findall(r"tfos_room\(\s*(\w+)\s+([^)]*)\)", text):
+        yield from (f"{room}/{name}" for name in files.split())
+
+
+def every_file_is_built(tree):
+    listed = set(listed_sources(tree))
+    for path in tree.under("src/", ".c"):
+        if path[len("src/") :] not in listed:
+            yield path, 1, "nobody builds this file; add it to its room in src/CMakeLists.txt"
+    for path in tree.under("tests/unit/", ".c"):
+        if not re.match(r"(test|helper)_\w+\.c$", os.path.basename(path)):
+            yield path, 1, "nobody builds this file; call it test_<room>_<thing>.c or helper_<thing>.c"
+    for path in tree.under("tests/fuzz/", ".c"):
+        if not re.match(r"(fuzz_\w+|replay_main)\.c$", os.path.basename(path)):
+            yield path, 1, "nobody builds this file; call it fuzz_<format>.c"
+    for shell in ("jvm", "python"):
+        for path in tree.under(f"{shell}/", ".c"):
+            if os.path.basename(path) not in tree.text(f"{shell}/CMakeLists.txt"):
+                yield path, 1, f"nobody builds this file; add it to {shell}/CMakeLists.txt"
+
+
+def no_leftovers(tree):
+    # Put together here, so that this file is not a breach of itself.
+    words = "|".join(["FIX" + "ME", "TO" + "DO", "XX" + "X", "HA" + "CK"])
+    for path in tree.paths:
+        if path == "LICENSE" or path.startswith(("tests/vectors/", "tests/fuzz/corpus/")):
+            continue
+        for number, line in tree.lines(path):
+            match = re.search(rf"\b({words})\b", line)
+            if match:
+                yield path, number, f"a leftover {match[1]}; do it, or write it down where work is planned"
+
+
+def lines_fit(tree):
+    for path in [*(p for p in tree.paths if p.endswith(SOURCES)), *shell_scripts(tree)]:
+        for number, line in tree.lines(path):
+            if len(line) > MAX_COLUMNS:
+                yield path, number, f"{len(line)} columns; break the line at {MAX_COLUMNS}"
+
+
+def no_tabs_or_loose_ends(tree):
+    for path in tree.paths:
+        if not path.endswith(SOURCES) or path.endswith("Makefile"):
+            continue
+        for number, line in tree.lines(path):
+            if "\t" in line:
+                yield path, number, "a tab; indent with spaces"
+            if line != line.rstrip():
+                yield path, number, "space at the end of the line; remove it"
+        if not tree.text(path).endswith("\n") and tree.text(path):
+            yield path, tree.lines(path)[-1][0], "no newline at the end of the file; add one"
+
+
+def files_are_short(tree):
+    for path in [*(p for p in tree.paths if p.endswith(SOURCES)), *shell_scripts(tree)]:
+        count = tree.text(path).count("\n")
+        if count > MAX_LINES and path not in LONG_FILES:
+            yield path, count, f"{count} lines; split the file by subject, or give a reason in LONG_FILES"
+    for path in LONG_FILES:
+        if tree.has("include/tfos.h") and not tree.has(path):
+            yield path, 1, "is in LONG_FILES but does not exist; remove it there"
+
+
+def functions_fit_a_screen(tree):
+    """The braces of a function stand alone at column 0, as clang-format writes them."""
+    for path in c_files(tree):
+        start = None
+        for number, line in tree.lines(path):
+            if line == "{":
+                start = number
+            elif line == "}" and start is not None:
+                if number - start > MAX_FUNCTION_LINES:
+                    yield path, start, f"a function of {number - start} lines; a function fits a screen, split it"
+                start = None
+
+
+def c_files_tell_their_idea(tree):
+    for path in tree.under("src/", ".c", ".h"):
+        if not tree.text(path).startswith("/*"):
+            yield path, 1, "the file does not open with a comment; tell its idea or its contract first"
+
+
+def declared_functions(tree):
+    """(name, line, the comment before it) of each TFOS_API function of tfos.h."""
+    text = tree.text("include/tfos.h")
+    for match in re.finditer(r"^TFOS_API [^;]*?\b(tfos_\w+)\(", text, re.M):
+        before = text[: match.start()].rstrip()
+        comment = before[before.rfind("/*") :] if before.endswith("*/") else ""
+        yield match[1], text[: match.start()].count("\n") + 1, comment
+
+
+def api_says_owner_and_thread(tree):
+    functions = list(declared_functions(tree))
+    if not functions:
+        yield "include/tfos.h", 1, "declares no TFOS_API function; has the form of the declarations changed?"
+    for name, line, comment in functions:
+        for word in ("Owner:", "Thread:"):
+            if word not in comment:
+                yield "include/tfos.h", line, f'the comment of {name} has no line "{word} …"; say it'
+
+
+def scripts_stop_at_errors(tree):
+    for path in shell_scripts(tree):
+        if not re.search(r"^set -eu(o pipefail)?$", tree.text(path), re.M):
+            yield path, 1, 'goes on after errors; add "set -euo pipefail" before the first command'
+        if not os.access(os.path.join(tree.root, path), os.X_OK):
+            yield path, 1, "cannot be run; chmod +x"
+
+
+def links_resolve(tree):
+    for path in [p for p in tree.paths if p.endswith(".md")]:
+        in_code = False
+        for number, line in tree.lines(path):
+            if line.lstrip().startswith("```"):
+                in_code = not in_code
+            if in_code:
+                continue
+            for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
+                target = target.split("#")[0]
+                if target and not re.match(r"[a-z]+:", target):
+                    if not tree.has(os.path.normpath(os.path.join(os.path.dirname(path), target))):
+                        yield path, number, f"the link to {target} leads nowhere; correct it"
+
+
+def versions_agree(tree):
+    match = re.search(r'#define TFOS_VERSION "([^"]+)"', tree.text("include/tfos.h"))
+    version = match[1] if match else None
+    forms = {
+        "jvm/pom.xml": r"<artifactId>tfos</artifactId>\s*<version>([^<]+)</version>",
+        "pyproject.toml": r'^version = "([^"]+)"',
+        "CHANGELOG.md": r"^## ([0-9.]+)",
+    }
+    for path, form in forms.items():
+        found = re.search(form, tree.text(path), re.M) if tree.has(path) else None
+        if found and found[1] != version:
+            yield path, 1, f"says version {found[1]}, include/tfos.h says {version}; make them one"
+
+
+def requirements_are_pinned(tree):
+    for path in [p for p in tree.paths if re.fullmatch(r"requirements[\w-]*\.txt", p)]:
+        for number, line in tree.lines(path):
+            if line and not line.startswith("#") and not re.match(r"[\w.-]+==[\w.]+(; .*)?$", line):
+                yield path, number, f'"{line}" is not pinned; write name==version'
+
+
+def clang_format():
+    for name in ("clang-format-14", "clang-format"):
+        path = shutil.which(name)
+        if path and " version 14." in subprocess.run([path, "--version"], capture_output=True, text=True).stdout:
+            return path
+    return None
+
+
+def code_is_formatted(tree):
+    tool = clang_format()
+    if tool is None:
+        tree.note("clang-format 14 is not installed, so formatting was not checked; other versions format differently")
+        return
+    command = [tool, "--style=file", "--dry-run", *c_files(tree)]
+    result = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
+    for match in re.finditer(r"^([^:\n]+):(\d+):\d+: warning: code should be clang-formatted", result.stderr, re.M):
+        yield match[1], int(match[2]), "is not formatted; run `make format`"
+    if result.returncode != 0:
+        yield ".clang-format", 1, f"clang-format failed: {result.stderr.strip()[:300]}"
+
+
+RULES = [
+    rooms_in_order,
+    every_file_is_built,
+    no_leftovers,
+    lines_fit,
+    no_tabs_or_loose_ends,
+    files_are_short,
+    functions_fit_a_screen,
+    c_files_tell_their_idea,
+    api_says_owner_and_thread,
+    scripts_stop_at_errors,
+    links_resolve,
+    versions_agree,
+    requirements_are_pinned,
+    code_is_formatted,
+]
