@@ -207,8 +207,9 @@ def code_is_formatted(tree):
         return
     command = [tool, "--style=file", "--dry-run", *c_files(tree)]
     result = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
-    for match in re.finditer(r"^([^:\n]+):(\d+):\d+: warning: code should be clang-formatted", result.stderr, re.M):
-        yield match[1], int(match[2]), "is not formatted; run `make format`"
+    places = re.findall(r"^([^:\n]+):(\d+):\d+: warning: code should be clang-formatted", result.stderr, re.M)
+    for path, line in {path: line for path, line in reversed(places)}.items():
+        yield path, int(line), "the first of the lines that are not formatted; run `make format`"
     if result.returncode != 0:
         yield ".clang-format", 1, f"clang-format failed: {result.stderr.strip()[:300]}"
 
