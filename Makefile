@@ -46,5 +46,5 @@ fuzz: ## Fuzz each parser for FUZZ_SECONDS (60)
 	@scripts/setup fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-clean: ## Remove everything that was built (build/, .venv/ and jvm/target/)
-	rm -rf build .venv jvm/target
+clean: ## Remove everything that was built (build/ and .venv/)
+	rm -rf build .venv

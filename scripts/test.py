@@ -200,6 +200,8 @@ def print_summary(results):
         mark = "ok    " if count.failed == 0 else "FAILED"
         print(f"{mark} {suite.name:26} {seconds:6.1f} s   {count.passed} passed, {count.failed} failed{skipped}")
     total = sum((count for _, count, _ in results), Count())
+    with open(os.path.join(REPORTS, "total.txt"), "w", encoding="utf-8") as file:
+        print(f"{total.passed} passed, {total.failed} failed", file=file)
     print(f"{total.passed} passed, {total.failed} failed", flush=True)
     return total.failed == 0
 
