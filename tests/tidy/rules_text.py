@@ -22,8 +22,9 @@ def c_files(tree):
 
 
 def shell_scripts(tree):
-    for path in tree.under("scripts/", "") + tree.under(".ci/", ""):
-        if path.endswith(".sh") or re.match(r"#!.*\b(ba)?sh\b", tree.text(path)):
+    for path in tree.paths:
+        has_no_ending = "." not in os.path.basename(path)
+        if path.endswith(".sh") or has_no_ending and re.match(r"#!.*\b(ba)?sh\b", tree.text(path)):
             yield path
 
 

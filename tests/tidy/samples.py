@@ -20,7 +20,8 @@ SOURCE = """/* The idea. */
 
 int f(void)
 {
-    return 0;
+    int x = 1;
+    return x;
 }
 """
 
@@ -37,7 +38,7 @@ GOOD = {
     "scripts/run": "#!/usr/bin/env bash\nset -euo pipefail\necho run\n",
     "docs/page.md": "See [the header](../include/tfos.h#top), `[not](a-link)`, [outside](https://example.org/x).\n",
     "requirements.txt": '# why\nthing==1.0\nother==2.0; platform_machine == "x86_64"\n',
-    ".clang-format": "BasedOnStyle: LLVM\nIndentWidth: 4\nBreakBeforeBraces: Linux\nAllowShortFunctionsOnASingleLine: None\n",
+    ".clang-format": "BasedOnStyle: LLVM\nIndentWidth: 4\nBreakBeforeBraces: Linux\n",
     "build/release/src/libtfos.so": "int tfos_thing_do(void) { return 0; }",
     "build/release/src/libtfos_core.a": "int tfos_thing_do(void) { return 0; }\nint tfos__thing_help = 1;",
     "build/release/jvm/native/linux/libtfosjni.so": "int Java_org_tfos_Native_f(void) { return 0; }",
@@ -84,6 +85,7 @@ BAD = {
     "scripts_stop_at_errors": [
         {"scripts/run": "#!/usr/bin/env bash\necho run\n"},
         {"scripts/run": "#!/bin/sh\n# set -eu is missing\n"},
+        {"examples/run.sh": "echo run\n"},
     ],
     "links_resolve": [
         {"docs/page.md": "[gone](gone.md)\n"},
