@@ -9,6 +9,7 @@ breaches; samples.py has for each rule trees that it must object to, which every
 
 import argparse
 import os
+import subprocess
 import sys
 
 import rules_binary
@@ -57,7 +58,10 @@ class Tree:
 
 def run_rule(rule, tree):
     """Prints the breaches of a rule and says whether there were none."""
-    breaches = list(rule(tree))
+    try:
+        breaches = list(rule(tree))
+    except (OSError, subprocess.CalledProcessError) as error:
+        breaches = [("tests/tidy", 1, f"the rule {rule.__name__} could not be checked: {error}")]
     for path, line, text in breaches:
         print(f"{path}:{line}: {text}")
     for note in tree.notes:

@@ -12,6 +12,10 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.jar.JarOutputStream;
+import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -26,10 +30,27 @@ class NativeTest {
         System.clearProperty(FOLDER_PROPERTY);
     }
 
+    private static URL ourClasses() {
+        return Native.class.getProtectionDomain().getCodeSource().getLocation();
+    }
+
     /** A copy of our classes that shares nothing with the test's own, as two jars in two Spark sessions do. */
+    private static URLClassLoader separateClasses(URL from) {
+        return new URLClassLoader(new URL[] {from}, ClassLoader.getPlatformClassLoader());
+    }
+
     private static URLClassLoader separateClasses() {
-        URL classes = Native.class.getProtectionDomain().getCodeSource().getLocation();
-        return new URLClassLoader(new URL[] {classes}, ClassLoader.getPlatformClassLoader());
+        return separateClasses(ourClasses());
+    }
+
+    private static void packJar(Path classes, Path jar) throws IOException {
+        try (JarOutputStream out = new JarOutputStream(Files.newOutputStream(jar));
+                Stream<Path> files = Files.walk(classes)) {
+            for (Path file : files.filter(Files::isRegularFile).toArray(Path[]::new)) {
+                out.putNextEntry(new ZipEntry(classes.relativize(file).toString()));
+                Files.copy(file, out);
+            }
+        }
     }
 
     private static String versionIn(ClassLoader loader) throws ReflectiveOperationException {
@@ -61,6 +82,15 @@ class NativeTest {
     }
 
     @Test
+    void jarIsAllThatIsNeeded(@TempDir Path folder) throws Exception {
+        Path jar = folder.resolve("tfos.jar");
+        packJar(Paths.get(ourClasses().toURI()), jar);
+        try (URLClassLoader loader = separateClasses(jar.toUri().toURL())) {
+            assertEquals(Native.version(), versionIn(loader));
+        }
+    }
+
+    @Test
     void twoClassLoadersBothWork() throws Exception {
         try (URLClassLoader first = separateClasses();
                 URLClassLoader second = separateClasses()) {
@@ -76,7 +106,7 @@ class NativeTest {
         try (URLClassLoader loader = separateClasses()) {
             assertEquals(Native.version(), versionIn(loader));
         }
-        assertArrayEquals(new Path[0], Files.list(folder).toArray());
+        assertArrayEquals(new String[0], folder.toFile().list());
     }
 
     @Test
