@@ -71,7 +71,11 @@ BAD = {
         {"src/base/thing.c": "/* */ \n"},
         {"src/base/thing.c": "/* */"},
     ],
-    "files_are_short": [{"src/base/thing.c": "/* */\n" * 701}],
+    "files_are_short": [
+        {"src/base/thing.c": "/* */\n" * 701},
+        {"tests/unit/test_base_thing.c": "/* */\n" * 1001},
+        {"scripts/run": "#!/bin/sh\n" * 701},
+    ],
     "functions_fit_a_screen": [
         {"src/base/thing.c": LONG_FUNCTION},
     ],
