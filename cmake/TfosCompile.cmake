@@ -33,8 +33,8 @@ target_compile_options(
             -fno-semantic-interposition
             -fstack-protector-strong
             -fno-strict-overflow
-            # Paths in asserts and debug information do not depend on where the project was cloned.
-            "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+            # Asserts name files as they are in the repository, wherever it was cloned.
+            "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 if(TFOS_WERROR)
   target_compile_options(tfos_compile INTERFACE -Werror)
 endif()
