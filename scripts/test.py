@@ -26,6 +26,7 @@ ENVIRONMENT = {
     "PYTHONPYCACHEPREFIX": os.path.join(ROOT, "build", "pycache"),
     "HYPOTHESIS_STORAGE_DIRECTORY": os.path.join(ROOT, "build", "hypothesis"),
     "TMPDIR": os.path.join(ROOT, "build", "tmp"),
+    "KERAS_HOME": os.path.join(ROOT, "build", "keras"),
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
 
