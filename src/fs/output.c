@@ -1,0 +1,264 @@
+/* Files for writing: hidden while they grow, durable before they appear.
+ *
+ *   open    DIR/.NAME.tfos-PID-N, created for us alone
+ *   commit  fsync(file), rename to DIR/NAME, fsync(DIR)
+ *   abort   unlink
+ *
+ * The leading dot keeps Hadoop, Spark and our own folder listings from taking a half-written file for data. A table of the hidden
+ * names lets the command remove them when it is interrupted; its entries are never freed, so a signal handler may walk it at any time. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "fs/fs.h"
+#include "fs/local.h"
+
+enum { MAX_OPEN_OUTPUTS = 4096 };
+
+typedef struct slot {
+    atomic_bool used;
+    char path[PATH_MAX];
+} slot;
+
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(slot *) slots[MAX_OPEN_OUTPUTS];
+
+struct tfos__output {
+    int descriptor;
+    bool overwrite;
+    slot *hidden;
+    char path[];
+};
+
+/* A slot with its path set and in use, or NULL when the table is full. */
+static slot *slot_take(const char *path)
+{
+    slot *taken = NULL;
+    pthread_mutex_lock(&slots_lock);
+    for (int i = 0; i < MAX_OPEN_OUTPUTS && taken == NULL; i++) {
+        slot *candidate = atomic_load(&slots[i]);
+        if (candidate == NULL) {
+            candidate = calloc(1, sizeof *candidate);
+            if (candidate == NULL) {
+                break;
+            }
+            atomic_store(&slots[i], candidate);
+        }
+        if (!atomic_load(&candidate->used)) {
+            snprintf(candidate->path, sizeof candidate->path, "%s", path);
+            atomic_store(&candidate->used, true);
+            taken = candidate;
+        }
+    }
+    pthread_mutex_unlock(&slots_lock);
+    return taken;
+}
+
+void tfos__outputs_unlink_all(void)
+{
+    for (int i = 0; i < MAX_OPEN_OUTPUTS; i++) {
+        slot *candidate = atomic_load(&slots[i]);
+        if (candidate == NULL) {
+            return;
+        }
+        if (atomic_load(&candidate->used)) {
+            unlink(candidate->path);
+        }
+    }
+}
+
+/* The length of the folder part, its slash included. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+static tfos_status check_destination(const char *path, bool overwrite, tfos_error *error)
+{
+    struct stat info;
+    size_t length = strlen(path);
+    if (length == 0 || path[length - 1] == '/' || length > PATH_MAX - 64) {
+        return tfos__fail(error, TFOS_INVALID, "'%s' cannot be the name of a file", path);
+    }
+    if (stat(path, &info) != 0) {
+        return errno == ENOENT ? TFOS_OK : tfos__fail_errno(error, errno, "%s: cannot be written", path);
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return tfos__fail(error, TFOS_INVALID, "%s: expected a file or a free name, found a %s", path,
+                          S_ISDIR(info.st_mode) ? "folder" : "special file");
+    }
+    if (!overwrite) {
+        return tfos__fail(error, TFOS_EXISTS, "%s: exists already: remove it or ask to overwrite it", path);
+    }
+    return TFOS_OK;
+}
+
+static tfos_status create_hidden(tfos__output *output, tfos_error *error)
+{
+    static atomic_uint counter;
+    char hidden[PATH_MAX];
+    size_t folder = folder_length(output->path);
+    snprintf(hidden, sizeof hidden, "%.*s.%s.tfos-%d-%u", (int)folder, output->path, output->path + folder,
+             (int)getpid(), atomic_fetch_add(&counter, 1));
+    output->hidden = slot_take(hidden);
+    if (output->hidden == NULL) {
+        return tfos__fail(error, TFOS_LIMIT, "%s: more than %d files are being written at a time", output->path,
+                          MAX_OPEN_OUTPUTS);
+    }
+    output->descriptor = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (output->descriptor < 0) {
+        tfos_status status = tfos__fail_errno(error, errno, "%s: cannot be created", output->path);
+        atomic_store(&output->hidden->used, false);
+        return status;
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error)
+{
+    const char *local;
+    TFOS_TRY(tfos__path_local(path, &local, error));
+    TFOS_TRY(check_destination(local, overwrite, error));
+    tfos__output *output = malloc(sizeof *output + strlen(local) + 1);
+    if (output == NULL) {
+        return tfos__fail_memory(error, sizeof *output);
+    }
+    strcpy(output->path, local);
+    output->overwrite = overwrite;
+    tfos_status status = create_hidden(output, error);
+    if (status != TFOS_OK) {
+        free(output);
+        return status;
+    }
+    *out = output;
+    return TFOS_OK;
+}
+
+tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t count, tfos_error *error)
+{
+    const uint8_t *at = bytes;
+    while (count > 0) {
+        ssize_t written = write(output->descriptor, at, count);
+        if (written < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return tfos__fail_errno(error, errno, "%s: writing failed", output->path);
+        }
+        at += written;
+        count -= (size_t)written;
+    }
+    return TFOS_OK;
+}
+
+static void finish(tfos__output *output, bool remove_hidden)
+{
+    if (output->descriptor >= 0) {
+        close(output->descriptor);
+    }
+    if (remove_hidden) {
+        unlink(output->hidden->path);
+    }
+    atomic_store(&output->hidden->used, false);
+    free(output);
+}
+
+void tfos__output_abort(tfos__output *output)
+{
+    if (output != NULL) {
+        finish(output, true);
+    }
+}
+
+/* A name that appeared since open must not be lost when overwriting was not asked for. */
+static int rename_into_place(const tfos__output *output)
+{
+    if (output->overwrite) {
+        return rename(output->hidden->path, output->path);
+    }
+    if (renameat2(AT_FDCWD, output->hidden->path, AT_FDCWD, output->path, RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return -1;
+    }
+    /* A file system without RENAME_NOREPLACE: a hard link refuses an existing name too. */
+    if (link(output->hidden->path, output->path) != 0) {
+        return -1;
+    }
+    return unlink(output->hidden->path);
+}
+
+static tfos_status sync_folder(const char *path, tfos_error *error)
+{
+    char folder[PATH_MAX];
+    size_t length = folder_length(path);
+    snprintf(folder, sizeof folder, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) {
+        return tfos__fail_errno(error, errno, "%s: the folder cannot be opened to make the file durable", path);
+    }
+    int result = fsync(descriptor);
+    int problem = errno;
+    close(descriptor);
+    if (result != 0 && problem != EINVAL && problem != ENOTSUP) {
+        return tfos__fail_errno(error, problem, "%s: the folder cannot be made durable", path);
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
+{
+    tfos_status status = TFOS_OK;
+    if (fsync(output->descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) {
+        status = tfos__fail_errno(error, errno, "%s: the file cannot be made durable", output->path);
+    }
+    int closed = close(output->descriptor);
+    output->descriptor = -1;
+    if (status == TFOS_OK && closed != 0) {
+        status = tfos__fail_errno(error, errno, "%s: closing the file failed", output->path);
+    }
+    if (status == TFOS_OK && rename_into_place(output) != 0) {
+        status = tfos__fail_errno(error, errno, "%s: the finished file cannot take its name", output->path);
+    }
+    bool renamed = status == TFOS_OK;
+    if (renamed) {
+        status = sync_folder(output->path, error);
+    }
+    finish(output, !renamed);
+    return status;
+}
+
+tfos_status tfos__folder_make(const char *path, tfos_error *error)
+{
+    const char *local;
+    TFOS_TRY(tfos__path_local(path, &local, error));
+    char part[PATH_MAX];
+    size_t length = strlen(local);
+    if (length == 0 || length >= sizeof part) {
+        return tfos__fail(error, TFOS_INVALID, "'%s' cannot be the name of a folder", path);
+    }
+    memcpy(part, local, length + 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (part[i] != '/' && part[i] != '\0') {
+            continue;
+        }
+        char kept = part[i];
+        part[i] = '\0';
+        struct stat info;
+        if (mkdir(part, 0777) != 0 && (errno != EEXIST || stat(part, &info) != 0 || !S_ISDIR(info.st_mode))) {
+            return tfos__fail_errno(error, errno == EEXIST ? ENOTDIR : errno, "%s: the folder cannot be made", part);
+        }
+        part[i] = kept;
+    }
+    return TFOS_OK;
+}

@@ -1,0 +1,199 @@
+/* From what a user names (files, folders, globs) to the files that are read. */
+#include <errno.h>
+#include <fts.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+#include "fs/fs.h"
+#include "fs/local.h"
+
+/* Marker files (_SUCCESS), half-written files and indexes are not data. */
+static bool is_data_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    size_t length = strlen(name);
+    size_t suffix = strlen(TFOS_INDEX_SUFFIX);
+    if (name[0] == '_' || name[0] == '.') {
+        return false;
+    }
+    return length < suffix || strcmp(name + length - suffix, TFOS_INDEX_SUFFIX) != 0;
+}
+
+static tfos_status append(tfos_paths *paths, const char *path, int64_t bytes, tfos_error *error)
+{
+    if ((paths->count & (paths->count - 1)) == 0) { /* a power of two: full */
+        size_t capacity = paths->count == 0 ? 1 : paths->count * 2;
+        char **names = realloc(paths->path, capacity * sizeof *names);
+        if (names == NULL) {
+            return tfos__fail_memory(error, capacity * sizeof *names);
+        }
+        paths->path = names;
+        int64_t *sizes = realloc(paths->bytes, capacity * sizeof *sizes);
+        if (sizes == NULL) {
+            return tfos__fail_memory(error, capacity * sizeof *sizes);
+        }
+        paths->bytes = sizes;
+    }
+    char *copy = strdup(path);
+    if (copy == NULL) {
+        return tfos__fail_memory(error, strlen(path) + 1);
+    }
+    paths->path[paths->count] = copy;
+    paths->bytes[paths->count] = bytes;
+    paths->count++;
+    paths->total_bytes += bytes;
+    return TFOS_OK;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static tfos_status visit(FTS *walk, FTSENT *entry, tfos_paths *paths, tfos_error *error)
+{
+    bool hidden = entry->fts_level > 0 && !is_data_name(entry->fts_name);
+    switch (entry->fts_info) {
+    case FTS_D:
+        if (hidden) {
+            fts_set(walk, entry, FTS_SKIP);
+        }
+        return TFOS_OK;
+    case FTS_F:
+        return hidden ? TFOS_OK : append(paths, entry->fts_path, (int64_t)entry->fts_statp->st_size, error);
+    case FTS_DNR:
+    case FTS_ERR:
+    case FTS_NS:
+    case FTS_SLNONE:
+        if (hidden) {
+            return TFOS_OK;
+        }
+        return tfos__fail_errno(error, entry->fts_errno != 0 ? entry->fts_errno : ENOENT, "%s: cannot be listed",
+                                entry->fts_path);
+    case FTS_DC:
+        return tfos__fail(error, TFOS_INVALID, "%s: the folder contains itself through a link", entry->fts_path);
+    default:
+        return TFOS_OK;
+    }
+}
+
+static tfos_status add_folder(tfos_paths *paths, const char *path, tfos_error *error)
+{
+    char *copy = strdup(path);
+    if (copy == NULL) {
+        return tfos__fail_memory(error, strlen(path) + 1);
+    }
+    for (size_t length = strlen(copy); length > 1 && copy[length - 1] == '/'; length--) {
+        copy[length - 1] = '\0'; /* so that names have one slash */
+    }
+    char *const roots[] = {copy, NULL};
+    FTS *walk = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    if (walk == NULL) {
+        tfos_status status = tfos__fail_errno(error, errno, "%s: cannot be listed", path);
+        free(copy);
+        return status;
+    }
+    tfos_status status = TFOS_OK;
+    size_t before = paths->count;
+    FTSENT *entry;
+    errno = 0;
+    while (status == TFOS_OK && (entry = fts_read(walk)) != NULL) {
+        status = visit(walk, entry, paths, error);
+        errno = 0;
+    }
+    if (status == TFOS_OK && errno != 0) {
+        status = tfos__fail_errno(error, errno, "%s: cannot be listed", path);
+    }
+    fts_close(walk);
+    free(copy);
+    if (status == TFOS_OK && paths->count == before) {
+        status = tfos__fail(error, TFOS_NOT_FOUND,
+                            "%s: the folder holds no data file (names that begin with '_' or '.' and *%s do not count)",
+                            path, TFOS_INDEX_SUFFIX);
+    }
+    return status;
+}
+
+static tfos_status add_existing(tfos_paths *paths, const char *path, tfos_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return tfos__fail_errno(error, errno, "%s: cannot be opened for reading", path);
+    }
+    if (S_ISDIR(info.st_mode)) {
+        return add_folder(paths, path, error);
+    }
+    return append(paths, path, S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0, error);
+}
+
+static tfos_status add_glob(tfos_paths *paths, const char *pattern, tfos_error *error)
+{
+    glob_t found;
+    int result = glob(pattern, GLOB_ERR, NULL, &found);
+    if (result == GLOB_NOMATCH) {
+        return tfos__fail(error, TFOS_NOT_FOUND, "%s: no file or folder matches", pattern);
+    }
+    if (result != 0) {
+        return tfos__fail_errno(error, result == GLOB_NOSPACE ? ENOMEM : errno, "%s: cannot be listed", pattern);
+    }
+    tfos_status status = TFOS_OK;
+    size_t before = paths->count;
+    for (size_t i = 0; i < found.gl_pathc && status == TFOS_OK; i++) {
+        if (is_data_name(found.gl_pathv[i])) {
+            status = add_existing(paths, found.gl_pathv[i], error);
+        }
+    }
+    globfree(&found);
+    if (status == TFOS_OK && paths->count == before) {
+        status = tfos__fail(error, TFOS_NOT_FOUND, "%s: only hidden files match", pattern);
+    }
+    return status;
+}
+
+static tfos_status add_input(tfos_paths *paths, const char *input, tfos_error *error)
+{
+    const char *local;
+    struct stat info;
+    TFOS_TRY(tfos__path_local(input, &local, error));
+    /* A file whose name has a star in it is that file, not a pattern. */
+    if (strpbrk(local, "*?[") != NULL && stat(local, &info) != 0 && errno == ENOENT) {
+        return add_glob(paths, local, error);
+    }
+    return add_existing(paths, local, error);
+}
+
+tfos_status tfos_paths_expand(const char *const *inputs, size_t count, tfos_paths **out, tfos_error *error)
+{
+    if (count == 0) {
+        return tfos__fail(error, TFOS_INVALID, "expected at least one file, folder or glob, found none");
+    }
+    tfos_paths *paths = calloc(1, sizeof *paths);
+    if (paths == NULL) {
+        return tfos__fail_memory(error, sizeof *paths);
+    }
+    for (size_t i = 0; i < count; i++) {
+        tfos_status status = add_input(paths, inputs[i], error);
+        if (status != TFOS_OK) {
+            tfos_paths_free(paths);
+            return status;
+        }
+    }
+    *out = paths;
+    return TFOS_OK;
+}
+
+void tfos_paths_free(tfos_paths *paths)
+{
+    if (paths == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->path[i]);
+    }
+    free(paths->path);
+    free(paths->bytes);
+    free(paths);
+}

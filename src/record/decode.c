@@ -1,0 +1,463 @@
+/* Records to rows.
+ *
+ * A record is walked once. Each feature's name is turned into a column (usually by one comparison, see example.h) and its values go
+ * straight into the column's buffers; features that no column wants are stepped over by their length. Columns that were not met get a null.
+ *
+ * The two common shapes have a path of their own: one number, and a packed list of floats. */
+#include "record/decode.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+
+typedef struct target {
+    tfos__vector *vector; /* of the current batch */
+    tfos__vector *leaf;   /* its innermost level */
+    const tfos_field *field;
+    tfos__feature_kind kind; /* that a record must have */
+    int64_t met;             /* the row in which the feature was last met */
+} target;
+
+struct tfos__decoder {
+    tfos_schema *schema;
+    tfos_record_kind record_kind;
+    int64_t room; /* rows that the batch may get */
+    int64_t row;  /* the next */
+    size_t met;   /* columns met in this row */
+    bool nulls;   /* some column of this row is null */
+    size_t count;
+    target *columns;
+    tfos__buffer joined;
+    tfos__name_order features; /* of Example and of the context */
+    tfos__name_order lists;
+};
+
+tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tfos_error *error)
+{
+    size_t count = tfos_schema_field_count(schema);
+    tfos__decoder *decoder = calloc(1, sizeof *decoder);
+    target *columns = calloc(count + 1, sizeof *columns);
+    if (decoder == NULL || columns == NULL) {
+        free(decoder);
+        free(columns);
+        return tfos__fail_memory(error, sizeof *decoder + count * sizeof *columns);
+    }
+    decoder->schema = tfos__schema_retain(schema);
+    decoder->record_kind = tfos_schema_kind(schema);
+    decoder->count = count;
+    decoder->columns = columns;
+    for (size_t i = 0; i < count; i++) {
+        columns[i].field = tfos_schema_field(schema, i);
+        columns[i].kind = tfos__feature_kind_of(columns[i].field->type);
+    }
+    tfos__name_order_init(&decoder->features);
+    tfos__name_order_init(&decoder->lists);
+    *out = decoder;
+    return TFOS_OK;
+}
+
+void tfos__decoder_free(tfos__decoder *decoder)
+{
+    if (decoder != NULL) {
+        tfos_schema_free(decoder->schema);
+        tfos__buffer_reset(&decoder->joined);
+        free(decoder->columns);
+        free(decoder);
+    }
+}
+
+/* Scalars have room for every row from the start, so that appending one is a store. */
+tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64_t rows, tfos_error *error)
+{
+    decoder->row = 0;
+    decoder->room = rows;
+    for (size_t i = 0; i < decoder->count; i++) {
+        target *column = &decoder->columns[i];
+        column->vector = tfos__batch_vector(batch, i);
+        column->leaf = column->vector;
+        while (column->leaf->child != NULL) {
+            column->leaf = column->leaf->child;
+        }
+        column->met = -1;
+        TFOS_TRY(tfos__vector_reserve(column->vector, rows, error));
+    }
+    return TFOS_OK;
+}
+
+int64_t tfos__decoder_rows(const tfos__decoder *decoder)
+{
+    return decoder->row;
+}
+
+static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
+{
+    return tfos__fail(error, TFOS_CORRUPT,
+                      "the record is no tf.train.%s: its bytes do not parse (to read it as it is, ask for records of kind "
+                      "bytes)",
+                      decoder->record_kind == TFOS_RECORD_SEQUENCE ? "SequenceExample" : "Example");
+}
+
+static tfos_status name_column(const target *column, tfos_status status, tfos_error *error)
+{
+    tfos__error_prefix(error, "column '%s'", column->field->name);
+    return status;
+}
+
+/* ---- values ---- */
+
+/* Appends a packed run of floats. */
+static tfos_status put_floats(tfos__vector *leaf, const uint8_t *from, size_t count, tfos_error *error)
+{
+    int64_t length = leaf->view.length;
+    TFOS_TRY(tfos__vector_reserve(leaf, length + (int64_t)count, error));
+    if (leaf->view.type == TFOS_TYPE_FLOAT) {
+        memcpy(leaf->data.data + leaf->data.size, from, count * sizeof(float));
+        leaf->data.size += count * sizeof(float);
+    } else {
+        double *to = (double *)(void *)leaf->data.data + length;
+        for (size_t i = 0; i < count; i++) {
+            float value;
+            memcpy(&value, from + i * sizeof value, sizeof value);
+            to[i] = (double)value;
+        }
+        leaf->data.size += count * sizeof(double);
+    }
+    leaf->view.length = length + (int64_t)count;
+    return TFOS_OK;
+}
+
+/* Appends a packed run of int64 to a column of int64, its count known: no check per value. */
+static bool put_int64s(tfos__vector *leaf, tfos__wire packed, size_t count)
+{
+    int64_t *to = (int64_t *)(void *)leaf->data.data + leaf->view.length;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value;
+        if (!tfos__wire_varint(&packed, &value)) {
+            return false;
+        }
+        to[i] = (int64_t)value;
+    }
+    leaf->view.length += (int64_t)count;
+    leaf->data.size += count * sizeof(int64_t);
+    return true;
+}
+
+static tfos_status put_packed(tfos__decoder *decoder, target *column, tfos__wire packed, tfos_error *error)
+{
+    tfos__vector *leaf = column->leaf;
+    size_t bytes = (size_t)(packed.end - packed.at);
+    if (column->kind == TFOS__FEATURE_BYTES) {
+        tfos_status status = tfos__vector_push_bytes(leaf, packed.at, bytes, error);
+        return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
+    }
+    if (column->kind == TFOS__FEATURE_FLOAT) {
+        if (bytes % sizeof(float) != 0) {
+            return not_a_message(decoder, error);
+        }
+        return put_floats(leaf, packed.at, bytes / sizeof(float), error);
+    }
+    if (leaf->view.type == TFOS_TYPE_INT64) {
+        size_t count = 0; /* a varint ends with a byte below 128 */
+        for (const uint8_t *at = packed.at; at < packed.end; at++) {
+            count += *at < 0x80;
+        }
+        TFOS_TRY(tfos__vector_reserve(leaf, leaf->view.length + (int64_t)count, error));
+        bool whole = bytes == 0 || packed.end[-1] < 0x80;
+        return whole && put_int64s(leaf, packed, count) ? TFOS_OK : not_a_message(decoder, error);
+    }
+    while (packed.at < packed.end) {
+        uint64_t value;
+        if (!tfos__wire_varint(&packed, &value)) {
+            return not_a_message(decoder, error);
+        }
+        tfos_status status = tfos__vector_push_int(leaf, (int64_t)value, error);
+        if (status != TFOS_OK) {
+            return name_column(column, status, error);
+        }
+    }
+    return TFOS_OK;
+}
+
+/* One field of a list message: a packed run, a single value, or something unknown. */
+static tfos_status put_field(tfos__decoder *decoder, target *column, tfos__wire *list, uint32_t tag,
+                             tfos_error *error)
+{
+    uint64_t value;
+    tfos__wire packed;
+    if (tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+        if (!tfos__wire_bytes(list, &packed)) {
+            return not_a_message(decoder, error);
+        }
+        return put_packed(decoder, column, packed, error);
+    }
+    if (column->kind == TFOS__FEATURE_INT64 && tag == TFOS__WIRE_TAG(1, TFOS__WIRE_VARINT)) {
+        if (!tfos__wire_varint(list, &value)) {
+            return not_a_message(decoder, error);
+        }
+        tfos_status status = tfos__vector_push_int(column->leaf, (int64_t)value, error);
+        return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
+    }
+    if (column->kind == TFOS__FEATURE_FLOAT && tag == TFOS__WIRE_TAG(1, TFOS__WIRE_FIXED32)) {
+        if (list->end - list->at < 4) {
+            return not_a_message(decoder, error);
+        }
+        list->at += 4;
+        return put_floats(column->leaf, list->at - 4, 1, error);
+    }
+    return tfos__wire_skip(list, tag) ? TFOS_OK : not_a_message(decoder, error);
+}
+
+static tfos_status put_list(tfos__decoder *decoder, target *column, tfos__wire list, tfos_error *error)
+{
+    while (list.at < list.end) {
+        uint32_t tag;
+        if (!tfos__wire_tag(&list, &tag)) {
+            return not_a_message(decoder, error);
+        }
+        TFOS_TRY(put_field(decoder, column, &list, tag, error));
+    }
+    return TFOS_OK;
+}
+
+/* ---- features ---- */
+
+/* Ends the row of `level` (the column's own, or the inner one of a feature list) after its values were appended. */
+static tfos_status end_row(target *column, tfos__vector *level, int64_t values, tfos_error *error)
+{
+    if (column->field->shape != TFOS_SHAPE_SCALAR) {
+        tfos_status status = tfos__vector_push_list(level, error);
+        return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
+    }
+    if (values != 1) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "column '%s': expected one value, found %lld: declare the column as a list, shape [null]",
+                          column->field->name, (long long)values);
+    }
+    return TFOS_OK;
+}
+
+static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vector *level, tfos__wire value,
+                               tfos_error *error)
+{
+    tfos__feature feature;
+    if (!tfos__feature_parse(value, &feature)) {
+        return not_a_message(decoder, error);
+    }
+    if (feature.kind == TFOS__FEATURE_NONE) {
+        decoder->nulls = true;
+        return tfos__vector_push_null(level, error);
+    }
+    if (feature.kind != column->kind) {
+        return tfos__fail(error, TFOS_MISMATCH, "column '%s': expected %s values for type %s, found %s",
+                          column->field->name, tfos__feature_kind_name(column->kind),
+                          tfos_type_name(column->field->type), tfos__feature_kind_name(feature.kind));
+    }
+    int64_t before = column->leaf->view.length;
+    tfos__wire list = feature.list;
+    if (feature.simple) {
+        TFOS_TRY(put_list(decoder, column, list, error));
+    } else {
+        while (tfos__feature_next_list(&feature, &list)) {
+            TFOS_TRY(put_list(decoder, column, list, error));
+        }
+    }
+    return end_row(column, level, column->leaf->view.length - before, error);
+}
+
+/* One number in the usual encoding: kind tag, length, value tag, length, value. False: take the general way. */
+static inline bool put_one_number(tfos__decoder *decoder, target *column, tfos__wire value)
+{
+    const uint8_t *at = value.at;
+    size_t bytes = (size_t)(value.end - at);
+    tfos__vector *vector = column->vector;
+    int64_t row = decoder->row;
+    if (column->field->shape != TFOS_SHAPE_SCALAR || vector->view.length != row || bytes < 5 || bytes > 14 ||
+        at[0] != (column->kind << 3 | TFOS__WIRE_BYTES) || at[1] != bytes - 2 || at[2] != 0x0A || at[3] != bytes - 4) {
+        return false;
+    }
+    tfos__wire packed = {at + 4, value.end};
+    if (vector->view.type == TFOS_TYPE_FLOAT) {
+        if (bytes != 8) {
+            return false;
+        }
+        memcpy((float *)(void *)vector->data.data + row, packed.at, sizeof(float));
+    } else if (vector->view.type == TFOS_TYPE_INT64) {
+        uint64_t number;
+        if (!tfos__wire_varint(&packed, &number) || packed.at != packed.end) {
+            return false;
+        }
+        ((int64_t *)(void *)vector->data.data)[row] = (int64_t)number;
+    } else {
+        return false;
+    }
+    vector->view.length = row + 1;
+    vector->data.size = (size_t)(row + 1) * (vector->view.type == TFOS_TYPE_FLOAT ? sizeof(float) : sizeof(int64_t));
+    return true;
+}
+
+static tfos_status put_feature_list(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
+{
+    while (value.at < value.end) {
+        uint32_t tag;
+        tfos__wire feature;
+        if (!tfos__wire_tag(&value, &tag)) {
+            return not_a_message(decoder, error);
+        }
+        if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_skip(&value, tag)) {
+                return not_a_message(decoder, error);
+            }
+            continue;
+        }
+        if (!tfos__wire_bytes(&value, &feature)) {
+            return not_a_message(decoder, error);
+        }
+        TFOS_TRY(put_feature(decoder, column, column->vector->child, feature, error));
+    }
+    return tfos__vector_push_list(column->vector, error);
+}
+
+/* The value of a map entry for a column that wants it. A name that comes again replaces what it had: the last one wins. */
+static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
+{
+    if (column->met == decoder->row) {
+        tfos__vector_truncate(column->vector, decoder->row);
+    } else {
+        column->met = decoder->row;
+        decoder->met++;
+    }
+    if (put_one_number(decoder, column, value)) {
+        return TFOS_OK;
+    }
+    if (column->field->feature_list) {
+        return put_feature_list(decoder, column, value, error);
+    }
+    return put_feature(decoder, column, column->vector, value, error);
+}
+
+static int32_t look_up(tfos__decoder *decoder, tfos__wire name, bool lists)
+{
+    int64_t id = tfos__schema_find(decoder->schema, name.at, (size_t)(name.end - name.at));
+    if (id >= 0 && decoder->columns[id].field->feature_list != lists) {
+        return TFOS__NAME_UNKNOWN;
+    }
+    return id >= 0 ? (int32_t)id : TFOS__NAME_UNKNOWN;
+}
+
+/* The entries of Features or, with `lists`, of FeatureLists. */
+static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool lists, size_t *position,
+                               tfos_error *error)
+{
+    tfos__name_order *order = lists ? &decoder->lists : &decoder->features;
+    while (map.at < map.end) {
+        uint32_t tag;
+        tfos__wire entry;
+        tfos__wire name;
+        tfos__wire value;
+        if (!tfos__wire_tag(&map, &tag)) {
+            return not_a_message(decoder, error);
+        }
+        if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_skip(&map, tag)) {
+                return not_a_message(decoder, error);
+            }
+            continue;
+        }
+        if (!tfos__wire_bytes(&map, &entry) || !tfos__entry_parse(entry, &decoder->joined, &name, &value)) {
+            return not_a_message(decoder, error);
+        }
+        int32_t id = tfos__name_order_get(order, *position, name);
+        if (id == TFOS__NAME_MISS) {
+            id = look_up(decoder, name, lists);
+            tfos__name_order_put(order, *position, name, id);
+        }
+        ++*position;
+        if (id >= 0) {
+            TFOS_TRY(put_entry(decoder, &decoder->columns[id], value, error));
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status put_message(tfos__decoder *decoder, tfos__wire record, tfos_error *error)
+{
+    bool sequence = decoder->record_kind == TFOS_RECORD_SEQUENCE;
+    size_t positions[2] = {0, 0};
+    while (record.at < record.end) {
+        uint32_t tag;
+        tfos__wire map;
+        if (!tfos__wire_tag(&record, &tag)) {
+            return not_a_message(decoder, error);
+        }
+        bool lists = tag == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES);
+        if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES) && !(lists && sequence)) {
+            if (!tfos__wire_skip(&record, tag)) {
+                return not_a_message(decoder, error);
+            }
+            continue;
+        }
+        if (!tfos__wire_bytes(&record, &map)) {
+            return not_a_message(decoder, error);
+        }
+        TFOS_TRY(put_entries(decoder, map, lists, &positions[lists], error));
+    }
+    return TFOS_OK;
+}
+
+/* A null for each column that the record does not have. */
+static tfos_status put_missing(tfos__decoder *decoder, tfos_error *error)
+{
+    decoder->nulls = true;
+    for (size_t i = 0; i < decoder->count; i++) {
+        target *column = &decoder->columns[i];
+        if (column->met != decoder->row) {
+            TFOS_TRY(tfos__vector_push_null(column->vector, error));
+        }
+    }
+    return TFOS_OK;
+}
+
+/* A feature without a kind is missing too, so this looks at the nulls and not at what was met. */
+static tfos_status check_missing(tfos__decoder *decoder, tfos_error *error)
+{
+    for (size_t i = 0; i < decoder->count; i++) {
+        const target *column = &decoder->columns[i];
+        if (column->vector->view.null_count > 0 && !column->field->nullable) {
+            return tfos__fail(error, TFOS_MISMATCH,
+                              "column '%s': expected a value, the feature is missing: declare the column as nullable",
+                              column->field->name);
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status put_row(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_error *error)
+{
+    decoder->met = 0;
+    decoder->nulls = false;
+    if (decoder->record_kind == TFOS_RECORD_BYTES) {
+        return decoder->count == 0 ? TFOS_OK
+                                   : tfos__vector_push_bytes(decoder->columns[0].vector, record, bytes, error);
+    }
+    TFOS_TRY(put_message(decoder, (tfos__wire){record, record + bytes}, error));
+    if (decoder->met < decoder->count) {
+        TFOS_TRY(put_missing(decoder, error));
+    }
+    return decoder->nulls ? check_missing(decoder, error) : TFOS_OK;
+}
+
+tfos_status tfos__decoder_row(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_error *error)
+{
+    assert(decoder->row < decoder->room);
+    tfos_status status = put_row(decoder, record, bytes, error);
+    if (__builtin_expect(status != TFOS_OK, 0)) {
+        for (size_t i = 0; i < decoder->count; i++) {
+            tfos__vector_truncate(decoder->columns[i].vector, decoder->row);
+            decoder->columns[i].met = -1;
+        }
+        return status;
+    }
+    decoder->row++;
+    return TFOS_OK;
+}

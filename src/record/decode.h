@@ -1,0 +1,25 @@
+/* Records to rows of a batch. */
+#ifndef TFOS_RECORD_DECODE_H
+#define TFOS_RECORD_DECODE_H
+
+#include "column/batch.h"
+#include "record/example.h"
+#include "tfos.h"
+
+/* What one thread needs to decode records of one schema. Not shared between threads. */
+typedef struct tfos__decoder tfos__decoder;
+
+tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tfos_error *error);
+void tfos__decoder_free(tfos__decoder *decoder);
+
+/* Begins a batch of up to `rows` rows. */
+tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64_t rows, tfos_error *error);
+
+/* Appends one record as a row. `record` may be read up to 8 bytes beyond its end. On failure the batch is as before: CORRUPT if the
+ * bytes are no such message; MISMATCH, RANGE, ENCODING or LIMIT, naming the column, if they do not go with the schema. */
+tfos_status tfos__decoder_row(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_error *error);
+
+/* Rows appended since begin. */
+int64_t tfos__decoder_rows(const tfos__decoder *decoder);
+
+#endif

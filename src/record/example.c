@@ -1,0 +1,300 @@
+/* tf.train.Example on the wire: the ways that are rarely taken. */
+#include "record/example.h"
+
+const char *tfos__feature_kind_name(tfos__feature_kind kind)
+{
+    switch (kind) {
+    case TFOS__FEATURE_NONE:
+        return "none";
+    case TFOS__FEATURE_BYTES:
+        return "bytes";
+    case TFOS__FEATURE_FLOAT:
+        return "float";
+    case TFOS__FEATURE_INT64:
+        return "int64";
+    }
+    return "unknown";
+}
+
+tfos__feature_kind tfos__feature_kind_of(tfos_type type)
+{
+    switch (type) {
+    case TFOS_TYPE_INT32:
+    case TFOS_TYPE_INT64:
+    case TFOS_TYPE_BOOL:
+        return TFOS__FEATURE_INT64;
+    case TFOS_TYPE_FLOAT:
+    case TFOS_TYPE_DOUBLE:
+        return TFOS__FEATURE_FLOAT;
+    case TFOS_TYPE_STRING:
+    case TFOS_TYPE_BINARY:
+        return TFOS__FEATURE_BYTES;
+    }
+    return TFOS__FEATURE_NONE;
+}
+
+/* The kind of list that a tag of Feature announces, NONE for an unknown field. */
+static tfos__feature_kind kind_of_tag(uint32_t tag)
+{
+    switch (tag) {
+    case TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES):
+        return TFOS__FEATURE_BYTES;
+    case TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES):
+        return TFOS__FEATURE_FLOAT;
+    case TFOS__WIRE_TAG(3, TFOS__WIRE_BYTES):
+        return TFOS__FEATURE_INT64;
+    default:
+        return TFOS__FEATURE_NONE;
+    }
+}
+
+/* The kinds are a oneof: a list of another kind throws away what was before, one of the same kind is joined to it. */
+bool tfos__feature_parse_slow(tfos__wire wire, tfos__feature *out)
+{
+    *out = (tfos__feature){.list = wire};
+    while (wire.at < wire.end) {
+        const uint8_t *start = wire.at;
+        uint32_t tag;
+        tfos__wire list;
+        if (!tfos__wire_tag(&wire, &tag)) {
+            return false;
+        }
+        tfos__feature_kind kind = kind_of_tag(tag);
+        if (kind == TFOS__FEATURE_NONE) {
+            if (!tfos__wire_skip(&wire, tag)) {
+                return false;
+            }
+            continue;
+        }
+        /* A discarded list must be a valid message all the same, as a protobuf parser would find. */
+        if (!tfos__wire_bytes(&wire, &list) || tfos__list_count(kind, list) < 0) {
+            return false;
+        }
+        if (kind != out->kind) {
+            out->kind = kind;
+            out->list.at = start;
+        }
+    }
+    return true;
+}
+
+bool tfos__feature_next_list(tfos__feature *feature, tfos__wire *list)
+{
+    while (feature->list.at < feature->list.end) {
+        uint32_t tag;
+        if (!tfos__wire_tag(&feature->list, &tag)) {
+            return false;
+        }
+        if (kind_of_tag(tag) == feature->kind) {
+            return tfos__wire_bytes(&feature->list, list);
+        }
+        if (!tfos__wire_skip(&feature->list, tag)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Varints end at bytes below 128. The count is only right if the last byte ends one, and none is longer than ten. */
+static int64_t count_varints(tfos__wire wire)
+{
+    if (wire.at < wire.end && wire.end[-1] >= 0x80) {
+        return -1;
+    }
+    int64_t count = 0;
+    for (const uint8_t *at = wire.at; at < wire.end; at++) {
+        count += *at < 0x80;
+    }
+    if (wire.end - wire.at > count * 2) { /* some are long: look at each */
+        uint64_t value;
+        while (wire.at < wire.end) {
+            if (!tfos__wire_varint(&wire, &value)) {
+                return -1;
+            }
+        }
+    }
+    return count;
+}
+
+/* The values in one field of a list message; -1 if it is malformed; `other` for fields that are no values. */
+static int64_t count_field(tfos__feature_kind kind, tfos__wire *list, uint32_t tag)
+{
+    tfos__wire packed;
+    uint64_t value;
+    if (tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+        if (!tfos__wire_bytes(list, &packed)) {
+            return -1;
+        }
+        if (kind == TFOS__FEATURE_BYTES) {
+            return 1;
+        }
+        size_t bytes = (size_t)(packed.end - packed.at);
+        return kind == TFOS__FEATURE_INT64 ? count_varints(packed) : bytes % 4 == 0 ? (int64_t)(bytes / 4) : -1;
+    }
+    if (kind == TFOS__FEATURE_INT64 && tag == TFOS__WIRE_TAG(1, TFOS__WIRE_VARINT)) {
+        return tfos__wire_varint(list, &value) ? 1 : -1;
+    }
+    if (kind == TFOS__FEATURE_FLOAT && tag == TFOS__WIRE_TAG(1, TFOS__WIRE_FIXED32)) {
+        if (list->end - list->at < 4) {
+            return -1;
+        }
+        list->at += 4;
+        return 1;
+    }
+    return tfos__wire_skip(list, tag) ? 0 : -1;
+}
+
+int64_t tfos__list_count(tfos__feature_kind kind, tfos__wire list)
+{
+    int64_t count = 0;
+    while (list.at < list.end) {
+        uint32_t tag;
+        if (!tfos__wire_tag(&list, &tag)) {
+            return -1;
+        }
+        int64_t more = count_field(kind, &list, tag);
+        if (more < 0) {
+            return -1;
+        }
+        count += more;
+    }
+    return count;
+}
+
+/* Puts `more` behind `value`, both in `joined` from then on. */
+static bool join(tfos__buffer *joined, tfos__wire *value, tfos__wire more)
+{
+    if (value->at != joined->data) {
+        joined->size = 0;
+        if (tfos__buffer_append(joined, value->at, (size_t)(value->end - value->at), NULL) != TFOS_OK) {
+            return false;
+        }
+    }
+    if (tfos__buffer_append(joined, more.at, (size_t)(more.end - more.at), NULL) != TFOS_OK) {
+        return false;
+    }
+    *value = (tfos__wire){joined->data, joined->data + joined->size};
+    return true;
+}
+
+bool tfos__entry_parse_slow(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value)
+{
+    bool have_value = false;
+    *name = (tfos__wire){entry.at, entry.at};
+    *value = *name;
+    while (entry.at < entry.end) {
+        uint32_t tag;
+        tfos__wire more;
+        if (!tfos__wire_tag(&entry, &tag)) {
+            return false;
+        }
+        if (tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_bytes(&entry, name)) {
+                return false;
+            }
+        } else if (tag == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_bytes(&entry, &more)) {
+                return false;
+            }
+            if (have_value && !join(joined, value, more)) {
+                return false;
+            }
+            *value = have_value ? *value : more;
+            have_value = true;
+        } else if (!tfos__wire_skip(&entry, tag)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool feature_valid(tfos__wire value)
+{
+    tfos__feature feature;
+    if (!tfos__feature_parse(value, &feature)) {
+        return false;
+    }
+    return !feature.simple || tfos__list_count(feature.kind, feature.list) >= 0;
+}
+
+static bool feature_list_valid(tfos__wire value)
+{
+    while (value.at < value.end) {
+        uint32_t tag;
+        tfos__wire feature;
+        if (!tfos__wire_tag(&value, &tag)) {
+            return false;
+        }
+        if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_skip(&value, tag)) {
+                return false;
+            }
+        } else if (!tfos__wire_bytes(&value, &feature) || !feature_valid(feature)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool map_valid(tfos__wire map, bool lists, tfos__buffer *joined)
+{
+    while (map.at < map.end) {
+        uint32_t tag;
+        tfos__wire entry;
+        tfos__wire name;
+        tfos__wire value;
+        if (!tfos__wire_tag(&map, &tag)) {
+            return false;
+        }
+        if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
+            if (!tfos__wire_skip(&map, tag)) {
+                return false;
+            }
+        } else if (!tfos__wire_bytes(&map, &entry) || !tfos__entry_parse(entry, joined, &name, &value) ||
+                   !(lists ? feature_list_valid(value) : feature_valid(value))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined)
+{
+    while (record.at < record.end) {
+        uint32_t tag;
+        tfos__wire map;
+        if (!tfos__wire_tag(&record, &tag)) {
+            return false;
+        }
+        bool lists = tag == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES);
+        if (tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES) || (lists && sequence)) {
+            if (!tfos__wire_bytes(&record, &map) || !map_valid(map, lists, joined)) {
+                return false;
+            }
+        } else if (!tfos__wire_skip(&record, tag)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void tfos__name_order_init(tfos__name_order *order)
+{
+    for (size_t i = 0; i < TFOS__NAME_ORDER_SLOTS; i++) {
+        order->slots[i].id = TFOS__NAME_MISS;
+        order->slots[i].bytes = UINT32_MAX;
+    }
+}
+
+void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire name, int32_t id)
+{
+    tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];
+    size_t bytes = (size_t)(name.end - name.at);
+    if (bytes + 8 > sizeof slot->name) {
+        slot->bytes = UINT32_MAX;
+        return;
+    }
+    slot->id = id;
+    slot->bytes = (uint32_t)bytes;
+    memcpy(slot->name, name.at, bytes);
+}

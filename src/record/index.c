@@ -1,0 +1,449 @@
+/* Index: where the records of a file are, without reading it.
+ *
+ *      0         8           16        24       28           32
+ *      | magic   | file size | records | stride | file print | offset of record 0, stride, 2 · stride, … | crc |
+ *
+ * All little-endian, 8 bytes an offset; the checksum (masked crc32c) covers everything before it. One record in `stride` is listed: from
+ * there at most stride - 1 headers are followed. The file print is a checksum of the first and the last bytes of the data file, so
+ * that a file which was replaced by another of the same size is noticed. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32c.h"
+#include "base/status.h"
+#include "fs/fs.h"
+#include "record/codec.h"
+#include "record/frame.h"
+#include "record/index.h"
+#include "record/source.h"
+
+enum { HEAD_BYTES = 32, TAIL_BYTES = 4, STRIDE = 32, PRINT_BYTES = 4096, WINDOW_BYTES = 64 * 1024 };
+
+#define MAGIC "TFOSIDX1"
+#define MAX_INDEX_BYTES ((size_t)1 << 32)
+
+struct tfos_index {
+    tfos__file *file; /* of the data */
+    int64_t file_bytes;
+    int64_t records;
+    int64_t stride;
+    size_t listed;
+    tfos__buffer bytes; /* the index file as it is */
+};
+
+/* ---- following headers ---- */
+
+/* A window on a file that moves forward. */
+typedef struct header_walk {
+    tfos__file *file;
+    int64_t size;
+    int64_t offset; /* of the header that comes next */
+    int64_t record;
+    int64_t window_start;
+    size_t window_bytes;
+    uint8_t window[WINDOW_BYTES];
+} header_walk;
+
+static tfos_status walk_load(header_walk *walk, tfos_error *error)
+{
+    int64_t end = walk->window_start + (int64_t)walk->window_bytes;
+    if (walk->offset >= walk->window_start && walk->offset + TFOS__FRAME_HEADER_BYTES <= end) {
+        return TFOS_OK;
+    }
+    size_t got;
+    walk->window_start = walk->offset;
+    walk->window_bytes = 0;
+    do {
+        TFOS_TRY(tfos__file_read(walk->file, walk->offset + (int64_t)walk->window_bytes, walk->window + walk->window_bytes,
+                                 WINDOW_BYTES - walk->window_bytes, &got, error));
+        walk->window_bytes += got;
+    } while (got > 0 && walk->window_bytes < TFOS__FRAME_HEADER_BYTES);
+    return TFOS_OK;
+}
+
+/* Moves over one record; END at the end of the file. */
+static tfos_status walk_next(header_walk *walk, tfos_error *error)
+{
+    if (walk->offset == walk->size) {
+        return TFOS_END;
+    }
+    TFOS_TRY(walk_load(walk, error));
+    const char *path = tfos__file_path(walk->file);
+    int64_t left = walk->size - walk->offset;
+    if (left < TFOS__FRAME_OVERHEAD_BYTES || walk->window_bytes < TFOS__FRAME_HEADER_BYTES) {
+        return tfos__fail(error, TFOS_TRUNCATED, "%s: offset %lld (record %lld): the record is cut short: %lld bytes are left",
+                          path, (long long)walk->offset, (long long)walk->record, (long long)left);
+    }
+    uint64_t length;
+    if (!tfos__frame_header(walk->window + (walk->offset - walk->window_start), &length)) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s: offset %lld (record %lld): the checksum of the header does not match", path,
+                          (long long)walk->offset, (long long)walk->record);
+    }
+    if (length > (uint64_t)(left - TFOS__FRAME_OVERHEAD_BYTES)) {
+        return tfos__fail(error, TFOS_TRUNCATED,
+                          "%s: offset %lld (record %lld): the record is cut short: expected %llu bytes, the file has %lld left",
+                          path, (long long)walk->offset, (long long)walk->record,
+                          (unsigned long long)length + TFOS__FRAME_OVERHEAD_BYTES, (long long)left);
+    }
+    walk->offset += (int64_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+    walk->record++;
+    return TFOS_OK;
+}
+
+static tfos_status walk_new(tfos__file *file, header_walk **out, tfos_error *error)
+{
+    header_walk *walk = malloc(sizeof *walk);
+    if (walk == NULL) {
+        return tfos__fail_memory(error, sizeof *walk);
+    }
+    walk->file = file;
+    walk->size = tfos__file_size(file);
+    walk->offset = 0;
+    walk->record = 0;
+    walk->window_start = 0;
+    walk->window_bytes = 0;
+    *out = walk;
+    return TFOS_OK;
+}
+
+/* ---- the index file ---- */
+
+static tfos_status file_print(tfos__file *file, uint32_t *out, tfos_error *error)
+{
+    uint8_t bytes[PRINT_BYTES];
+    size_t got;
+    int64_t size = tfos__file_size(file);
+    TFOS_TRY(tfos__file_read(file, 0, bytes, sizeof bytes, &got, error));
+    uint32_t crc = tfos__crc32c(0, bytes, got);
+    TFOS_TRY(tfos__file_read(file, tfos__max_i64(0, size - PRINT_BYTES), bytes, sizeof bytes, &got, error));
+    *out = tfos__crc32c(crc, bytes, got);
+    return TFOS_OK;
+}
+
+static tfos_status index_name(const char *path, char **out, tfos_error *error)
+{
+    size_t bytes = strlen(path) + sizeof TFOS_INDEX_SUFFIX;
+    char *name = malloc(bytes);
+    if (name == NULL) {
+        return tfos__fail_memory(error, bytes);
+    }
+    snprintf(name, bytes, "%s%s", path, TFOS_INDEX_SUFFIX);
+    *out = name;
+    return TFOS_OK;
+}
+
+static tfos_status list_offsets(header_walk *walk, tfos__buffer *out, tfos_error *error)
+{
+    for (;;) {
+        uint8_t offset[8];
+        tfos__store_u64(offset, (uint64_t)walk->offset);
+        bool listed = walk->record % STRIDE == 0;
+        tfos_status status = walk_next(walk, error);
+        if (status != TFOS_OK) {
+            return status == TFOS_END ? TFOS_OK : status;
+        }
+        if (listed) {
+            TFOS_TRY(tfos__buffer_append(out, offset, sizeof offset, error));
+        }
+    }
+}
+
+static tfos_status make_index(tfos__file *file, tfos__buffer *out, int64_t *records, tfos_error *error)
+{
+    header_walk *walk = NULL;
+    uint32_t print;
+    TFOS_TRY(file_print(file, &print, error));
+    TFOS_TRY(tfos__buffer_reserve(out, HEAD_BYTES, error));
+    out->size = HEAD_BYTES;
+    TFOS_TRY(walk_new(file, &walk, error));
+    tfos_status status = list_offsets(walk, out, error);
+    *records = walk->record;
+    free(walk);
+    TFOS_TRY(status);
+    memcpy(out->data, MAGIC, 8);
+    tfos__store_u64(out->data + 8, (uint64_t)tfos__file_size(file));
+    tfos__store_u64(out->data + 16, (uint64_t)*records);
+    tfos__store_u32(out->data + 24, STRIDE);
+    tfos__store_u32(out->data + 28, print);
+    uint8_t crc[TAIL_BYTES];
+    tfos__store_u32(crc, tfos__crc32c_mask(tfos__crc32c(0, out->data, out->size)));
+    return tfos__buffer_append(out, crc, sizeof crc, error);
+}
+
+/* Opens a TFRecord file that can be indexed: one that is not compressed. */
+static tfos_status open_plain(const char *path, tfos__file **out, tfos_error *error)
+{
+    tfos__stream *stream;
+    TFOS_TRY(tfos__stream_open(path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream, error));
+    tfos_codec codec = tfos__stream_codec(stream);
+    bool seekable = tfos__stream_left(stream) >= 0;
+    tfos__stream_close(stream);
+    if (codec != TFOS_CODEC_NONE || !seekable) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "%s: only an uncompressed file can be indexed, found %s", path,
+                          codec != TFOS_CODEC_NONE ? tfos__codec_name(codec) : "a pipe");
+    }
+    return tfos__file_open(path, out, error);
+}
+
+static tfos_status write_index(const char *path, const tfos__buffer *bytes, tfos_error *error)
+{
+    char *name = NULL;
+    tfos__output *output = NULL;
+    TFOS_TRY(index_name(path, &name, error));
+    tfos_status status = tfos__output_open(name, true, &output, error);
+    free(name);
+    TFOS_TRY(status);
+    status = tfos__output_write(output, bytes->data, bytes->size, error);
+    if (status != TFOS_OK) {
+        tfos__output_abort(output);
+        return status;
+    }
+    return tfos__output_commit(output, error);
+}
+
+tfos_status tfos_index_build(const char *path, int64_t *records, tfos_error *error)
+{
+    tfos__file *file = NULL;
+    tfos__buffer bytes = {0};
+    int64_t count = 0;
+    TFOS_TRY(open_plain(path, &file, error));
+    tfos_status status = make_index(file, &bytes, &count, error);
+    tfos__file_close(file);
+    if (status == TFOS_OK) {
+        status = write_index(path, &bytes, error);
+    }
+    tfos__buffer_reset(&bytes);
+    if (status == TFOS_OK && records != NULL) {
+        *records = count;
+    }
+    return status;
+}
+
+/* ---- reading ---- */
+
+tfos_status tfos__index_parse(const uint8_t *bytes, size_t count, const char *name, tfos__index_head *out,
+                              tfos_error *error)
+{
+    if (count < HEAD_BYTES + TAIL_BYTES || memcmp(bytes, MAGIC, 8) != 0) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s: expected an index of a TFRecord file, found something else: build it again",
+                          name);
+    }
+    uint32_t crc = tfos__load_u32(bytes + count - TAIL_BYTES);
+    if (tfos__crc32c_mask(tfos__crc32c(0, bytes, count - TAIL_BYTES)) != crc) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s: the checksum of the index does not match: build it again", name);
+    }
+    tfos__index_head head = {.file_bytes = (int64_t)tfos__load_u64(bytes + 8),
+                             .records = (int64_t)tfos__load_u64(bytes + 16),
+                             .stride = tfos__load_u32(bytes + 24),
+                             .file_print = tfos__load_u32(bytes + 28),
+                             .listed = (count - HEAD_BYTES - TAIL_BYTES) / 8,
+                             .offsets = bytes + HEAD_BYTES};
+    bool sound = head.file_bytes >= 0 && head.records >= 0 && head.stride > 0 &&
+                 (count - HEAD_BYTES - TAIL_BYTES) % 8 == 0 &&
+                 (uint64_t)head.listed == ((uint64_t)head.records + (uint64_t)head.stride - 1) / (uint64_t)head.stride;
+    int64_t before = -1;
+    for (size_t i = 0; i < head.listed && sound; i++) {
+        int64_t offset = (int64_t)tfos__load_u64(head.offsets + 8 * i);
+        sound = offset > before && offset < head.file_bytes;
+        before = offset;
+    }
+    if (!sound) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s: the numbers in the index contradict each other: build it again", name);
+    }
+    *out = head;
+    return TFOS_OK;
+}
+
+static tfos_status check_fresh(tfos__file *file, const tfos__index_head *head, const char *path, tfos_error *error)
+{
+    uint32_t print;
+    if (head->file_bytes != tfos__file_size(file)) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "%s: the file has changed since it was indexed: %lld bytes then, %lld now: build the index again",
+                          path, (long long)head->file_bytes, (long long)tfos__file_size(file));
+    }
+    TFOS_TRY(file_print(file, &print, error));
+    if (print != head->file_print) {
+        return tfos__fail(error, TFOS_MISMATCH, "%s: the file has changed since it was indexed: build the index again", path);
+    }
+    return TFOS_OK;
+}
+
+static tfos_status load(tfos_index *index, const char *path, tfos_error *error)
+{
+    char *name = NULL;
+    tfos__index_head head;
+    TFOS_TRY(index_name(path, &name, error));
+    tfos_status status = tfos__file_slurp(name, MAX_INDEX_BYTES, &index->bytes, error);
+    if (status == TFOS_OK) {
+        status = tfos__index_parse(index->bytes.data, index->bytes.size, name, &head, error);
+    }
+    free(name);
+    TFOS_TRY(status);
+    TFOS_TRY(tfos__file_open(path, &index->file, error));
+    TFOS_TRY(check_fresh(index->file, &head, path, error));
+    index->file_bytes = head.file_bytes;
+    index->records = head.records;
+    index->stride = head.stride;
+    index->listed = head.listed;
+    return TFOS_OK;
+}
+
+tfos_status tfos_index_open(const char *path, tfos_index **out, tfos_error *error)
+{
+    tfos_index *index = calloc(1, sizeof *index);
+    if (index == NULL) {
+        return tfos__fail_memory(error, sizeof *index);
+    }
+    tfos_status status = load(index, path, error);
+    if (status != TFOS_OK) {
+        tfos_index_free(index);
+        return status;
+    }
+    *out = index;
+    return TFOS_OK;
+}
+
+void tfos_index_free(tfos_index *index)
+{
+    if (index != NULL) {
+        tfos__file_close(index->file);
+        tfos__buffer_reset(&index->bytes);
+        free(index);
+    }
+}
+
+int64_t tfos_index_records(const tfos_index *index)
+{
+    return index->records;
+}
+
+static int64_t listed_offset(const tfos_index *index, size_t block)
+{
+    return (int64_t)tfos__load_u64(index->bytes.data + HEAD_BYTES + 8 * block);
+}
+
+/* Walks from a listed record until `enough` says so. */
+static tfos_status walk_from(tfos_index *index, size_t block, int64_t until_record, int64_t until_offset, int64_t *out,
+                             tfos_error *error)
+{
+    header_walk *walk = NULL;
+    TFOS_TRY(walk_new(index->file, &walk, error));
+    walk->offset = listed_offset(index, block);
+    walk->record = (int64_t)block * index->stride;
+    tfos_status status = TFOS_OK;
+    while (status == TFOS_OK && walk->record < until_record && walk->offset < until_offset) {
+        status = walk_next(walk, error);
+    }
+    int64_t offset = walk->offset;
+    free(walk);
+    if (status != TFOS_OK && status != TFOS_END) {
+        return status;
+    }
+    *out = offset;
+    return TFOS_OK;
+}
+
+tfos_status tfos_index_offset(tfos_index *index, int64_t record, int64_t *out, tfos_error *error)
+{
+    if (record < 0 || record > index->records) {
+        return tfos__fail(error, TFOS_RANGE, "%s: there is no record %lld: the file has %lld", tfos__file_path(index->file),
+                          (long long)record, (long long)index->records);
+    }
+    if (record == index->records) {
+        *out = index->file_bytes;
+        return TFOS_OK;
+    }
+    return walk_from(index, (size_t)(record / index->stride), record, INT64_MAX, out, error);
+}
+
+/* The last listed record that starts at or before `offset`. */
+static size_t block_before(const tfos_index *index, int64_t offset)
+{
+    size_t low = 0;
+    size_t high = index->listed;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (listed_offset(index, middle) <= offset) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error)
+{
+    if (offset <= 0) {
+        *out = 0;
+        return TFOS_OK;
+    }
+    tfos_index *index;
+    if (tfos_index_open(path, &index, NULL) != TFOS_OK) {
+        return tfos__records_scan(path, offset, out, error);
+    }
+    tfos_status status = TFOS_OK;
+    if (offset >= index->file_bytes || index->listed == 0) {
+        *out = index->file_bytes;
+    } else {
+        status = walk_from(index, block_before(index, offset), INT64_MAX, offset, out, error);
+    }
+    tfos_index_free(index);
+    return status;
+}
+
+/* ---- counting ---- */
+
+static tfos_status count_headers(const char *path, int64_t *out, tfos_error *error)
+{
+    tfos__file *file;
+    header_walk *walk = NULL;
+    TFOS_TRY(tfos__file_open(path, &file, error));
+    tfos_status status = walk_new(file, &walk, error);
+    if (status == TFOS_OK) {
+        while ((status = walk_next(walk, error)) == TFOS_OK) {
+        }
+        *out = status == TFOS_END ? walk->record : *out;
+        status = status == TFOS_END ? TFOS_OK : status;
+        free(walk);
+    }
+    tfos__file_close(file);
+    return status;
+}
+
+static tfos_status count_inflated(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
+{
+    tfos__source_options options = {.codec = codec, .chunk_rows = 65536, .chunk_bytes = 256 * 1024, .range_end = -1};
+    tfos__source *source;
+    tfos__chunk chunk = {0};
+    int64_t count = 0;
+    TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
+    tfos_status status;
+    while ((status = tfos__source_next(source, &chunk, error)) == TFOS_OK) {
+        count += (int64_t)chunk.span_count;
+    }
+    tfos__chunk_reset(&chunk);
+    tfos__source_free(source);
+    if (status != TFOS_END) {
+        return status;
+    }
+    *out = count;
+    return TFOS_OK;
+}
+
+tfos_status tfos_records_count(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
+{
+    tfos_index *index;
+    if (codec <= TFOS_CODEC_NONE && tfos_index_open(path, &index, NULL) == TFOS_OK) {
+        *out = index->records;
+        tfos_index_free(index);
+        return TFOS_OK;
+    }
+    tfos__stream *stream;
+    TFOS_TRY(tfos__stream_open(path, codec, TFOS__CONTENT_RECORDS, &stream, error));
+    bool plain = tfos__stream_codec(stream) == TFOS_CODEC_NONE && tfos__stream_left(stream) >= 0;
+    tfos__stream_close(stream);
+    return plain ? count_headers(path, out, error) : count_inflated(path, codec, out, error);
+}

@@ -1,0 +1,234 @@
+/* Reader: a scan whose work is decoding, and whose results are batches. */
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "column/batch.h"
+#include "record/decode.h"
+#include "record/scan.h"
+
+struct tfos_reader {
+    tfos_paths *paths;
+    tfos_schema *schema;
+    tfos_on_corrupt on_corrupt;
+    tfos__batch_pool *pool;
+    int decoder_count;
+    tfos__decoder **decoders; /* one for each thread */
+    tfos__scan *scan;
+    pthread_mutex_t next_lock; /* callers of tfos_reader_next take turns */
+};
+
+void tfos_read_options_init(tfos_read_options *options)
+{
+    *options = (tfos_read_options){.record = TFOS_RECORD_AUTO,
+                                   .codec = TFOS_CODEC_AUTO,
+                                   .on_corrupt = TFOS_ON_CORRUPT_ERROR,
+                                   .batch_rows = 4096,
+                                   .batch_bytes = 16 << 20,
+                                   .threads = -1,
+                                   .ordered = true,
+                                   .range_end = -1};
+}
+
+static tfos_status check_options(const tfos_read_options *options, tfos_error *error)
+{
+    if (options->batch_rows < 1 || options->batch_rows > 1 << 24) {
+        return tfos__fail(error, TFOS_INVALID, "batch_rows must be from 1 to %d, found %lld", 1 << 24,
+                          (long long)options->batch_rows);
+    }
+    if (options->batch_bytes < 1 || options->batch_bytes > 1 << 30) {
+        return tfos__fail(error, TFOS_INVALID, "batch_bytes must be from 1 to %d, found %lld", 1 << 30,
+                          (long long)options->batch_bytes);
+    }
+    if (options->threads < -1 || options->infer_records < 0 || options->range_start < 0 || options->range_end < -1) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "threads must be -1 or more, infer_records and range_start 0 or more, range_end -1 or more");
+    }
+    return TFOS_OK;
+}
+
+static tfos_status copy_paths(const tfos_paths *from, tfos_paths **out, tfos_error *error)
+{
+    tfos_paths *paths = calloc(1, sizeof *paths);
+    if (paths != NULL) {
+        paths->path = calloc(from->count + 1, sizeof *paths->path);
+        paths->bytes = calloc(from->count + 1, sizeof *paths->bytes);
+    }
+    bool whole = paths != NULL && paths->path != NULL && paths->bytes != NULL;
+    for (size_t i = 0; i < from->count && whole; i++) {
+        paths->path[i] = strdup(from->path[i]);
+        paths->bytes[i] = from->bytes[i];
+        paths->count++;
+        whole = paths->path[i] != NULL;
+    }
+    if (!whole) {
+        tfos_paths_free(paths);
+        return tfos__fail_memory(error, from->count * sizeof *from->path);
+    }
+    paths->total_bytes = from->total_bytes;
+    *out = paths;
+    return TFOS_OK;
+}
+
+static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                                 tfos_error *error)
+{
+    tfos_schema *whole = NULL;
+    if (options->schema != NULL) {
+        whole = tfos__schema_retain(options->schema);
+    } else {
+        TFOS_TRY(tfos_schema_infer(paths, options, &whole, error));
+    }
+    if (options->columns == NULL) {
+        *out = whole;
+        return TFOS_OK;
+    }
+    tfos_status status = tfos_schema_select(whole, options->columns, options->column_count, out, error);
+    tfos_schema_free(whole);
+    return status;
+}
+
+/* Fixed lists take their full size even where the feature is missing, so their size bounds the rows of a batch. */
+static int64_t rows_for(const tfos_schema *schema, const tfos_read_options *options)
+{
+    int64_t row_bytes = 0;
+    for (size_t i = 0; i < tfos_schema_field_count(schema); i++) {
+        const tfos_field *field = tfos_schema_field(schema, i);
+        if (field->shape == TFOS_SHAPE_FIXED && !field->feature_list) {
+            row_bytes += (int64_t)field->length * 8;
+        }
+    }
+    int64_t fitting = row_bytes > 0 ? 4 * options->batch_bytes / row_bytes : options->batch_rows;
+    return tfos__max_i64(1, tfos__min_i64(fitting, options->batch_rows));
+}
+
+/* ---- the work of a thread ---- */
+
+static tfos_status decode_record(void *context, size_t span, const uint8_t *record, size_t bytes, tfos_error *error)
+{
+    (void)span;
+    return tfos__decoder_row(context, record, bytes, error);
+}
+
+static tfos_status decode_chunk(void *context, int thread, tfos__chunk *chunk, void **result, tfos_error *error)
+{
+    tfos_reader *reader = context;
+    tfos__decoder *decoder = reader->decoders[thread];
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_take(reader->pool, &batch, error));
+    tfos_status status = tfos__decoder_begin(decoder, batch, (int64_t)chunk->span_count, error);
+    if (status == TFOS_OK) {
+        status = tfos__chunk_each(chunk, reader->on_corrupt, decode_record, decoder, error);
+    }
+    /* The rows before a failure are good, and are handed out before it is told. */
+    if (tfos__decoder_rows(decoder) > 0 && tfos__batch_finish(batch, tfos__decoder_rows(decoder), NULL) == TFOS_OK) {
+        tfos__scan_count_memory(reader->scan, (int64_t)tfos_batch_bytes(batch));
+        *result = batch;
+    } else {
+        tfos_batch_free(batch);
+    }
+    return status;
+}
+
+static void drop_batch(void *context, void *result)
+{
+    (void)context;
+    tfos_batch_free(result);
+}
+
+/* ---- life ---- */
+
+static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, const tfos_read_options *options,
+                              tfos_error *error)
+{
+    TFOS_TRY(copy_paths(paths, &reader->paths, error));
+    TFOS_TRY(choose_schema(reader->paths, options, &reader->schema, error));
+    int threads = tfos__scan_threads(options->threads);
+    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
+    int count = tfos__scan_workers(threads);
+    reader->decoders = calloc((size_t)count, sizeof *reader->decoders);
+    if (reader->decoders == NULL) {
+        return tfos__fail_memory(error, (size_t)count * sizeof *reader->decoders);
+    }
+    for (; reader->decoder_count < count; reader->decoder_count++) {
+        TFOS_TRY(tfos__decoder_new(reader->schema, &reader->decoders[reader->decoder_count], error));
+    }
+    tfos__scan_options scan_options = {.source = {.codec = options->codec,
+                                                  .on_corrupt = options->on_corrupt,
+                                                  .chunk_rows = rows_for(reader->schema, options),
+                                                  .chunk_bytes = options->batch_bytes,
+                                                  .range_start = options->range_start,
+                                                  .range_end = options->range_end},
+                                       .threads = threads,
+                                       .ordered = options->ordered};
+    tfos__scan_work work = {decode_chunk, drop_batch, reader};
+    return tfos__scan_open(reader->paths, &scan_options, &work, &reader->scan, error);
+}
+
+tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *options, tfos_reader **out,
+                             tfos_error *error)
+{
+    tfos_read_options defaults;
+    tfos_read_options_init(&defaults);
+    options = options != NULL ? options : &defaults;
+    TFOS_TRY(check_options(options, error));
+    tfos_reader *reader = calloc(1, sizeof *reader);
+    if (reader == NULL) {
+        return tfos__fail_memory(error, sizeof *reader);
+    }
+    pthread_mutex_init(&reader->next_lock, NULL);
+    reader->on_corrupt = options->on_corrupt;
+    tfos_status status = open_parts(reader, paths, options, error);
+    if (status != TFOS_OK) {
+        tfos_reader_close(reader);
+        return status;
+    }
+    *out = reader;
+    return TFOS_OK;
+}
+
+const tfos_schema *tfos_reader_schema(const tfos_reader *reader)
+{
+    return reader->schema;
+}
+
+tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *error)
+{
+    void *result = NULL;
+    pthread_mutex_lock(&reader->next_lock);
+    tfos_status status = tfos__scan_next(reader->scan, &result, error);
+    pthread_mutex_unlock(&reader->next_lock);
+    if (status == TFOS_OK) {
+        *out = result;
+        tfos__scan_count_memory(reader->scan, -(int64_t)tfos_batch_bytes(*out));
+    }
+    return status;
+}
+
+void tfos_reader_progress(const tfos_reader *reader, tfos_progress *out)
+{
+    tfos__scan_progress(reader->scan, out);
+}
+
+void tfos_reader_cancel(tfos_reader *reader)
+{
+    tfos__scan_cancel(reader->scan);
+}
+
+void tfos_reader_close(tfos_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    tfos__scan_close(reader->scan);
+    for (int i = 0; i < reader->decoder_count; i++) {
+        tfos__decoder_free(reader->decoders[i]);
+    }
+    free(reader->decoders);
+    tfos__batch_pool_free(reader->pool);
+    tfos_schema_free(reader->schema);
+    tfos_paths_free(reader->paths);
+    pthread_mutex_destroy(&reader->next_lock);
+    free(reader);
+}

@@ -1,0 +1,490 @@
+/* Source: follows the headers of a file and cuts it into chunks.
+ *
+ *      data   | record | record | record | part of a reco          |
+ *             0                          at                        size
+ *                                        ^ file offset `offset`
+ *
+ * The bytes from `at` on are moved to the next chunk's buffer. How much to read is estimated from the records of the last chunk, so
+ * little is moved.
+ *
+ * Where a header is wrong, everything up to the next record whose two checksums match is a hole. The search needs an empty buffer (so
+ * that scanning a gigabyte of zeros needs no gigabyte of memory): a chunk that has records is handed out first. */
+#include "record/source.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "record/codec.h"
+#include "record/frame.h"
+
+enum { MIN_READ_BYTES = 64 * 1024, MAX_READ_BYTES = 1024 * 1024 };
+
+struct tfos__source {
+    const char *const *paths;
+    size_t count;
+    size_t first_index;
+    size_t next_file;
+    tfos__source_options options;
+
+    tfos__stream *stream; /* of the current file, NULL between files */
+    bool stream_ended;
+    bool stream_broken; /* it ended in damaged compressed data */
+    int64_t stored_reported;
+    int64_t offset; /* of the next header in the file */
+    int64_t record; /* its number, -1 when unknown */
+
+    tfos__buffer data;
+    size_t at;
+    int64_t mean_bytes; /* of a record, as last seen */
+
+    bool in_hole; /* the bytes at `offset` are no record */
+    tfos_status hole_status;
+    char hole_why[200];
+
+    bool failed; /* an error that waits until the records before it have been handed out */
+    tfos_error failure;
+};
+
+tfos_status tfos__source_new(const char *const *paths, size_t count, size_t first_index,
+                             const tfos__source_options *options, tfos__source **out, tfos_error *error)
+{
+    assert(options->chunk_rows > 0 && options->chunk_bytes > 0);
+    tfos__source *source = calloc(1, sizeof *source);
+    if (source == NULL) {
+        return tfos__fail_memory(error, sizeof *source);
+    }
+    source->paths = paths;
+    source->count = count;
+    source->first_index = first_index;
+    source->options = *options;
+    source->mean_bytes = 512;
+    *out = source;
+    return TFOS_OK;
+}
+
+void tfos__source_free(tfos__source *source)
+{
+    if (source != NULL) {
+        tfos__stream_close(source->stream);
+        tfos__buffer_reset(&source->data);
+        free(source);
+    }
+}
+
+static size_t available(const tfos__source *source)
+{
+    return source->data.size - source->at;
+}
+
+/* ---- reading ---- */
+
+/* Reads at least `needed` more bytes, if the file has them. A length that is a lie costs at most as much memory as there is data. */
+static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, tfos_error *error)
+{
+    int64_t estimate = rows_left * source->mean_bytes - (int64_t)available(source);
+    estimate = tfos__min_i64(tfos__max_i64(estimate, MIN_READ_BYTES), MAX_READ_BYTES);
+    size_t step = needed > (size_t)estimate ? needed : (size_t)estimate;
+    int64_t left = tfos__stream_left(source->stream);
+    size_t bound = left >= 0 ? (size_t)left + 1 : source->data.size + MAX_READ_BYTES;
+    step = step < bound ? step : bound;
+    TFOS_TRY(tfos__buffer_reserve(&source->data, source->data.size + step, error));
+    size_t got = 0;
+    tfos_error trouble;
+    tfos_status status =
+        tfos__stream_read(source->stream, source->data.data + source->data.size, step, &got, &trouble);
+    bool damage = status == TFOS_CORRUPT || status == TFOS_TRUNCATED;
+    if (damage && source->options.on_corrupt == TFOS_ON_CORRUPT_SKIP) {
+        /* Compressed data that is damaged ends there: nothing behind can be inflated. */
+        source->stream_broken = true;
+        source->hole_status = status;
+        memcpy(source->hole_why, trouble.message, sizeof source->hole_why - 1);
+    } else if (status != TFOS_OK) {
+        if (error != NULL) {
+            *error = trouble;
+        }
+        return status;
+    }
+    source->data.size += got;
+    source->stream_ended = got == 0;
+    return TFOS_OK;
+}
+
+/* Forgets the bytes before `at`. Only while no record of the chunk points to them. */
+static void compact(tfos__source *source)
+{
+    memmove(source->data.data, source->data.data + source->at, available(source));
+    source->data.size -= source->at;
+    source->at = 0;
+}
+
+/* ---- lists of the chunk ---- */
+
+static tfos_status push_span(tfos__chunk *chunk, const tfos__source *source, uint64_t length, tfos_error *error)
+{
+    if (chunk->span_count == chunk->span_capacity) {
+        size_t capacity = chunk->span_capacity == 0 ? 256 : chunk->span_capacity * 2;
+        tfos__span *grown = realloc(chunk->spans, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return tfos__fail_memory(error, capacity * sizeof *grown);
+        }
+        chunk->spans = grown;
+        chunk->span_capacity = capacity;
+    }
+    chunk->spans[chunk->span_count++] = (tfos__span){
+        .at = source->at + TFOS__FRAME_HEADER_BYTES, .bytes = (size_t)length, .file_offset = source->offset};
+    return TFOS_OK;
+}
+
+static tfos_status push_segment(tfos__chunk *chunk, const tfos__source *source, tfos_error *error)
+{
+    if (chunk->segment_count == chunk->segment_capacity) {
+        size_t capacity = chunk->segment_capacity == 0 ? 4 : chunk->segment_capacity * 2;
+        tfos__segment *grown = realloc(chunk->segments, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return tfos__fail_memory(error, capacity * sizeof *grown);
+        }
+        chunk->segments = grown;
+        chunk->segment_capacity = capacity;
+    }
+    chunk->segments[chunk->segment_count++] =
+        (tfos__segment){.first = chunk->span_count,
+                        .path = source->paths[source->next_file - 1],
+                        .file_index = source->first_index + source->next_file - 1,
+                        .first_record = source->record,
+                        .compressed = tfos__stream_codec(source->stream) != TFOS_CODEC_NONE};
+    return TFOS_OK;
+}
+
+/* ---- damage ---- */
+
+/* If the record before a wrong header is damaged too, bytes were lost inside it and the search must begin there. */
+static void take_back_damaged_record(tfos__source *source, tfos__chunk *chunk)
+{
+    const tfos__segment *segment = &chunk->segments[chunk->segment_count - 1];
+    if (chunk->span_count == 0 || segment->first == chunk->span_count) {
+        return;
+    }
+    const tfos__span *last = &chunk->spans[chunk->span_count - 1];
+    bool adjacent = last->file_offset + (int64_t)last->bytes + TFOS__FRAME_OVERHEAD_BYTES == source->offset;
+    if (!adjacent || tfos__frame_payload(source->data.data + last->at, last->bytes)) {
+        return;
+    }
+    source->at = last->at - TFOS__FRAME_HEADER_BYTES;
+    source->offset = last->file_offset;
+    source->record -= source->record > 0;
+    chunk->span_count--;
+}
+
+/* The bytes at `offset` are no record. With on_corrupt=skip a hole begins, otherwise the source has failed. */
+static tfos_status damaged(tfos__source *source, tfos__chunk *chunk, tfos_status status, const char *why,
+                           tfos_error *error)
+{
+    if (source->options.on_corrupt == TFOS_ON_CORRUPT_SKIP) {
+        source->in_hole = true;
+        source->hole_status = status;
+        snprintf(source->hole_why, sizeof source->hole_why, "%s", why);
+        take_back_damaged_record(source, chunk);
+        return TFOS_OK;
+    }
+    char number[40] = "";
+    if (source->record >= 0) {
+        snprintf(number, sizeof number, " (record %lld)", (long long)source->record);
+    }
+    bool plain = tfos__stream_codec(source->stream) == TFOS_CODEC_NONE;
+    return tfos__fail(error, status, "%s: offset %lld%s%s: %s", tfos__stream_path(source->stream),
+                      (long long)source->offset, plain ? "" : " of the uncompressed data", number, why);
+}
+
+/* Looks for a record at `at` or behind: a header whose checksum matches and, since eight random bytes in four billion do, a payload
+ * whose checksum matches too. Ends there, or at the end of the file. */
+static tfos_status search(tfos__source *source, tfos_error *error)
+{
+    for (;;) {
+        uint64_t length = 0;
+        size_t missing = 0;
+        if (available(source) < TFOS__FRAME_HEADER_BYTES) {
+            missing = TFOS__FRAME_HEADER_BYTES - available(source);
+        } else if (tfos__frame_header(source->data.data + source->at, &length) &&
+                   length <= TFOS__FRAME_MAX_PAYLOAD_BYTES) {
+            size_t whole = (size_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+            missing = whole > available(source) ? whole - available(source) : 0;
+            int64_t left = tfos__stream_left(source->stream);
+            bool fits = missing == 0 || (!source->stream_ended && (left < 0 || missing <= (size_t)left));
+            if (!fits) {
+                missing = 0;
+            } else if (missing == 0 && tfos__frame_payload(source->data.data + source->at + TFOS__FRAME_HEADER_BYTES,
+                                                           (size_t)length)) {
+                return TFOS_OK;
+            }
+        }
+        if (missing > 0 && !source->stream_ended) {
+            compact(source);
+            TFOS_TRY(fill(source, missing, 1, error));
+        } else if (available(source) == 0) {
+            return TFOS_OK;
+        } else {
+            source->at++;
+            source->offset++;
+        }
+    }
+}
+
+static tfos_status note_hole(const tfos__source *source, tfos__chunk *chunk, int64_t start, int64_t bytes,
+                             tfos_error *error)
+{
+    tfos__hole hole = {.path = source->paths[source->next_file - 1],
+                       .file_index = source->first_index + source->next_file - 1,
+                       .offset = start,
+                       .bytes = bytes,
+                       .record = source->record,
+                       .status = source->hole_status};
+    memcpy(hole.message, source->hole_why, sizeof hole.message);
+    return tfos__chunk_add_hole(chunk, &hole, error);
+}
+
+/* Ends the hole at the next record and notes it in the chunk. */
+static tfos_status cross_hole(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    int64_t start = source->offset;
+    source->at++;
+    source->offset++;
+    TFOS_TRY(search(source, error));
+    source->in_hole = false;
+    source->stream_broken = false; /* this hole tells of it */
+    TFOS_TRY(note_hole(source, chunk, start, source->offset - start, error));
+    source->record += source->record >= 0;
+    if (chunk->span_count == 0) {
+        chunk->segments[chunk->segment_count - 1].first_record = source->record;
+    }
+    return TFOS_OK;
+}
+
+/* ---- hopping ---- */
+
+typedef enum hop_result { HOP_GO_ON, HOP_RECORD, HOP_FILE_END, HOP_HOLE } hop_result;
+
+static tfos_status no_header(tfos__source *source, tfos__chunk *chunk, hop_result *result, tfos_error *error)
+{
+    char why[200];
+    *result = HOP_HOLE;
+    if (source->offset == 0) {
+        snprintf(why, sizeof why,
+                 "the checksum of the header does not match: expected a TFRecord file, found something else or a damaged first "
+                 "header");
+    } else {
+        snprintf(why, sizeof why, "the checksum of the header does not match: expected a record here");
+    }
+    return damaged(source, chunk, TFOS_CORRUPT, why, error);
+}
+
+static tfos_status cut_short(tfos__source *source, tfos__chunk *chunk, uint64_t expected, uint64_t found,
+                             hop_result *result, tfos_error *error)
+{
+    char why[200];
+    *result = HOP_HOLE;
+    snprintf(why, sizeof why, "the record is cut short: expected %llu bytes, the file has %llu left",
+             (unsigned long long)expected, (unsigned long long)found);
+    return damaged(source, chunk, TFOS_TRUNCATED, why, error);
+}
+
+/* What was inflated behind the last whole record is lost together with what could not be inflated. */
+static tfos_status end_broken_stream(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    int64_t lost = (int64_t)available(source);
+    source->at = source->data.size;
+    return note_hole(source, chunk, source->offset, lost, error);
+}
+
+/* Looks at the bytes at `at` once: a whole record, not enough bytes yet, the end, or damage. */
+static tfos_status hop(tfos__source *source, tfos__chunk *chunk, uint64_t *length, hop_result *result,
+                       tfos_error *error)
+{
+    size_t here = available(source);
+    int64_t rows_left = source->options.chunk_rows - (int64_t)chunk->span_count;
+    *result = HOP_GO_ON;
+    if (here < TFOS__FRAME_HEADER_BYTES) {
+        if (!source->stream_ended) {
+            return fill(source, TFOS__FRAME_HEADER_BYTES - here, rows_left, error);
+        }
+        *result = HOP_FILE_END;
+        if (source->stream_broken) {
+            return end_broken_stream(source, chunk, error);
+        }
+        return here == 0 ? TFOS_OK : cut_short(source, chunk, TFOS__FRAME_HEADER_BYTES, here, result, error);
+    }
+    if (!tfos__frame_header(source->data.data + source->at, length)) {
+        return no_header(source, chunk, result, error);
+    }
+    int64_t left = source->stream_ended ? 0 : tfos__stream_left(source->stream);
+    uint64_t payload_here = here - TFOS__FRAME_HEADER_BYTES;
+    if (source->stream_broken && *length + TFOS__FRAME_FOOTER_BYTES > payload_here) {
+        *result = HOP_FILE_END;
+        return end_broken_stream(source, chunk, error);
+    }
+    if (left >= 0 && (*length > INT64_MAX || *length + TFOS__FRAME_FOOTER_BYTES > payload_here + (uint64_t)left)) {
+        uint64_t whole = *length > INT64_MAX ? *length : *length + TFOS__FRAME_OVERHEAD_BYTES;
+        return cut_short(source, chunk, whole, here + (uint64_t)left, result, error);
+    }
+    if (*length > TFOS__FRAME_MAX_PAYLOAD_BYTES) {
+        char why[200];
+        *result = HOP_HOLE;
+        snprintf(why, sizeof why, "the record has %llu bytes, the limit is %llu", (unsigned long long)*length,
+                 (unsigned long long)TFOS__FRAME_MAX_PAYLOAD_BYTES);
+        return damaged(source, chunk, TFOS_LIMIT, why, error);
+    }
+    size_t whole = (size_t)*length + TFOS__FRAME_OVERHEAD_BYTES;
+    if (here < whole) {
+        return fill(source, whole - here, rows_left, error);
+    }
+    *result = HOP_RECORD;
+    return TFOS_OK;
+}
+
+/* ---- files ---- */
+
+static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    const char *path = source->paths[source->next_file];
+    int64_t start = 0;
+    TFOS_TRY(tfos__stream_open(path, source->options.codec, TFOS__CONTENT_RECORDS, &source->stream, error));
+    source->next_file++;
+    source->stream_ended = false;
+    source->stream_broken = false;
+    source->stored_reported = 0;
+    source->in_hole = false;
+    if (source->options.range_start > 0) {
+        TFOS_TRY(tfos_records_align(path, source->options.range_start, &start, error));
+    }
+    if (start > 0) {
+        TFOS_TRY(tfos__stream_seek(source->stream, start, error));
+    }
+    source->offset = start;
+    source->record = start > 0 ? -1 : 0;
+    return push_segment(chunk, source, error);
+}
+
+static void note_progress(tfos__source *source, tfos__chunk *chunk)
+{
+    int64_t consumed = tfos__stream_consumed(source->stream);
+    chunk->stored_bytes += consumed - source->stored_reported;
+    source->stored_reported = consumed;
+}
+
+static void close_file(tfos__source *source, tfos__chunk *chunk)
+{
+    note_progress(source, chunk);
+    tfos__stream_close(source->stream);
+    source->stream = NULL;
+    source->at = source->data.size; /* bytes beyond a range's end are of no use */
+}
+
+static bool is_full(const tfos__source *source, const tfos__chunk *chunk)
+{
+    return (int64_t)chunk->span_count >= source->options.chunk_rows ||
+           (chunk->span_count > 0 && (int64_t)source->at >= source->options.chunk_bytes);
+}
+
+/* One step towards a full chunk: opens a file, crosses a hole, takes a record or ends a file. */
+static tfos_status step(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    if (source->stream == NULL) {
+        return open_next(source, chunk, error);
+    }
+    if (source->in_hole) {
+        return cross_hole(source, chunk, error);
+    }
+    uint64_t length = 0;
+    hop_result result;
+    TFOS_TRY(hop(source, chunk, &length, &result, error));
+    bool beyond = source->options.range_end >= 0 && source->offset >= source->options.range_end;
+    if (result == HOP_FILE_END || (result == HOP_RECORD && beyond)) {
+        close_file(source, chunk);
+    } else if (result == HOP_RECORD) {
+        TFOS_TRY(push_span(chunk, source, length, error));
+        size_t whole = (size_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+        source->at += whole;
+        source->offset += (int64_t)whole;
+        source->record += source->record >= 0;
+    }
+    return TFOS_OK;
+}
+
+static tfos_status collect(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    if (source->stream != NULL) {
+        TFOS_TRY(push_segment(chunk, source, error));
+    }
+    while (!is_full(source, chunk)) {
+        if (source->stream == NULL && source->next_file == source->count) {
+            break;
+        }
+        if (source->in_hole && chunk->span_count > 0) {
+            break;
+        }
+        TFOS_TRY(step(source, chunk, error));
+    }
+    return TFOS_OK;
+}
+
+/* Gives the buffer to the chunk and keeps what is behind the last record. */
+static tfos_status hand_over(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    tfos__buffer empty = chunk->data;
+    empty.size = 0;
+    TFOS_TRY(tfos__buffer_append(&empty, source->data.data + source->at, available(source), error));
+    chunk->data = source->data;
+    chunk->data.size = source->at;
+    source->data = empty;
+    source->at = 0;
+    if (chunk->span_count > 0) {
+        source->mean_bytes = (int64_t)chunk->data.size / (int64_t)chunk->span_count + 1;
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__source_next(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    chunk->span_count = 0;
+    chunk->segment_count = 0;
+    chunk->hole_count = 0;
+    chunk->stored_bytes = 0;
+    if (!source->failed) {
+        source->failure.status = collect(source, chunk, &source->failure);
+        source->failed = source->failure.status != TFOS_OK;
+    }
+    if (chunk->span_count > 0 || chunk->hole_count > 0) {
+        if (source->stream != NULL) {
+            note_progress(source, chunk);
+        }
+        return hand_over(source, chunk, error);
+    }
+    if (source->failed) {
+        if (error != NULL) {
+            *error = source->failure;
+        }
+        return source->failure.status;
+    }
+    return TFOS_END;
+}
+
+tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, tfos_error *error)
+{
+    tfos__source_options options = {.codec = TFOS_CODEC_NONE, .chunk_rows = 1, .chunk_bytes = 1, .range_end = -1};
+    tfos__source *source = NULL;
+    TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
+    tfos_status status = tfos__stream_open(path, TFOS_CODEC_NONE, TFOS__CONTENT_RECORDS, &source->stream, error);
+    if (status == TFOS_OK) {
+        source->offset = offset;
+        status = tfos__stream_seek(source->stream, offset, error);
+    }
+    if (status == TFOS_OK) {
+        status = search(source, error);
+    }
+    if (status == TFOS_OK) {
+        *out = source->offset;
+    }
+    tfos__source_free(source);
+    return status;
+}

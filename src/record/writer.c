@@ -1,0 +1,248 @@
+/* Writer: rows are encoded straight into a buffer of framed records, which goes through the codec to a hidden file. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "column/arrow_import.h"
+#include "fs/fs.h"
+#include "record/codec.h"
+#include "record/encode.h"
+#include "record/frame.h"
+
+enum { FLUSH_BYTES = 1 << 20, ARROW_ROWS = 4096 };
+
+struct tfos_writer {
+    tfos__output *output;
+    tfos__deflater *deflater; /* NULL: uncompressed */
+    tfos_record_kind kind;    /* AUTO until the first rows tell */
+    tfos__buffer framed;
+    tfos__buffer deflated;
+    tfos__encoder *encoder;
+    tfos_schema *schema; /* of the encoder */
+    int64_t records;
+    bool failed; /* the first failure; nothing is written after it */
+    tfos_error failure;
+};
+
+void tfos_write_options_init(tfos_write_options *options)
+{
+    *options = (tfos_write_options){.record = TFOS_RECORD_AUTO, .codec = TFOS_CODEC_AUTO, .level = -1};
+}
+
+static void free_writer(tfos_writer *writer)
+{
+    tfos__deflater_free(writer->deflater);
+    tfos__encoder_free(writer->encoder);
+    tfos_schema_free(writer->schema);
+    tfos__buffer_reset(&writer->framed);
+    tfos__buffer_reset(&writer->deflated);
+    free(writer);
+}
+
+tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out,
+                             tfos_error *error)
+{
+    tfos_write_options defaults;
+    tfos_write_options_init(&defaults);
+    options = options != NULL ? options : &defaults;
+    if (options->level != -1 && (options->level < 1 || options->level > 9)) {
+        return tfos__fail(error, TFOS_INVALID, "the level of compression must be from 1 to 9, or -1, found %d",
+                          (int)options->level);
+    }
+    tfos_writer *writer = calloc(1, sizeof *writer);
+    if (writer == NULL) {
+        return tfos__fail_memory(error, sizeof *writer);
+    }
+    writer->kind = options->record;
+    tfos_codec codec = options->codec == TFOS_CODEC_AUTO ? tfos__codec_of_name(path) : options->codec;
+    tfos_status status = TFOS_OK;
+    if (codec != TFOS_CODEC_NONE) {
+        status = tfos__deflater_new(codec, options->level, &writer->deflater, error);
+    }
+    if (status == TFOS_OK) {
+        status = tfos__output_open(path, options->overwrite, &writer->output, error);
+    }
+    if (status != TFOS_OK) {
+        free_writer(writer);
+        return status;
+    }
+    *out = writer;
+    return TFOS_OK;
+}
+
+/* Sends what is in the buffer to the file. */
+static tfos_status flush(tfos_writer *writer, bool last, tfos_error *error)
+{
+    tfos_status status = TFOS_OK;
+    if (writer->deflater == NULL) {
+        status = tfos__output_write(writer->output, writer->framed.data, writer->framed.size, error);
+    } else {
+        writer->deflated.size = 0;
+        status = tfos__deflater_run(writer->deflater, writer->framed.data, writer->framed.size, last, &writer->deflated,
+                                    error);
+        if (status == TFOS_OK) {
+            status = tfos__output_write(writer->output, writer->deflated.data, writer->deflated.size, error);
+        }
+    }
+    writer->framed.size = 0;
+    return status;
+}
+
+/* Remembers the first failure, and repeats it for every call after it. */
+static tfos_status settle(tfos_writer *writer, tfos_status status, const tfos_error *trouble, tfos_error *error)
+{
+    if (status != TFOS_OK && !writer->failed) {
+        writer->failed = true;
+        writer->failure = *trouble;
+    }
+    if (writer->failed && error != NULL) {
+        *error = writer->failure;
+    }
+    return writer->failed ? writer->failure.status : TFOS_OK;
+}
+
+/* ---- records ---- */
+
+/* Room for a header; returns where the payload begins. */
+static tfos_status begin_record(tfos_writer *writer, size_t *payload, tfos_error *error)
+{
+    size_t start = writer->framed.size;
+    TFOS_TRY(tfos__buffer_reserve(&writer->framed, start + TFOS__FRAME_OVERHEAD_BYTES, error));
+    writer->framed.size = start + TFOS__FRAME_HEADER_BYTES;
+    *payload = writer->framed.size;
+    return TFOS_OK;
+}
+
+static tfos_status end_record(tfos_writer *writer, size_t payload, tfos_error *error)
+{
+    tfos__buffer *framed = &writer->framed;
+    size_t bytes = framed->size - payload;
+    if (bytes > TFOS__FRAME_MAX_PAYLOAD_BYTES) {
+        return tfos__fail(error, TFOS_LIMIT, "record %lld would have %zu bytes, the limit is %llu",
+                          (long long)writer->records, bytes, (unsigned long long)TFOS__FRAME_MAX_PAYLOAD_BYTES);
+    }
+    TFOS_TRY(tfos__buffer_reserve(framed, framed->size + TFOS__FRAME_FOOTER_BYTES, error));
+    tfos__frame_put_header(framed->data + payload - TFOS__FRAME_HEADER_BYTES, bytes);
+    tfos__frame_put_footer(framed->data + framed->size, framed->data + payload, bytes);
+    framed->size += TFOS__FRAME_FOOTER_BYTES;
+    writer->records++;
+    return framed->size >= FLUSH_BYTES ? flush(writer, false, error) : TFOS_OK;
+}
+
+static tfos_status write_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error)
+{
+    size_t payload;
+    TFOS_TRY(begin_record(writer, &payload, error));
+    TFOS_TRY(tfos__buffer_append(&writer->framed, data, bytes, error));
+    return end_record(writer, payload, error);
+}
+
+tfos_status tfos_writer_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error)
+{
+    tfos_error trouble;
+    tfos_status status = writer->failed ? TFOS_OK : write_record(writer, data, bytes, &trouble);
+    return settle(writer, status, &trouble, error);
+}
+
+/* ---- batches ---- */
+
+static tfos_status use_schema(tfos_writer *writer, const tfos_schema *schema, tfos_error *error)
+{
+    if (writer->schema == schema) {
+        return TFOS_OK;
+    }
+    tfos__encoder *encoder = NULL;
+    TFOS_TRY(tfos__encoder_new(schema, &encoder, error));
+    tfos__encoder_free(writer->encoder);
+    tfos_schema_free(writer->schema);
+    writer->encoder = encoder;
+    writer->schema = tfos__schema_retain(schema);
+    return TFOS_OK;
+}
+
+static tfos_status write_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error)
+{
+    tfos_record_kind kind = tfos_schema_kind(tfos_batch_schema(batch));
+    if (writer->kind == TFOS_RECORD_AUTO) {
+        writer->kind = kind;
+    }
+    if (writer->kind != kind) {
+        return tfos__fail(error, TFOS_MISMATCH, "expected rows for records of kind %s, found %s",
+                          tfos_record_kind_name(writer->kind), tfos_record_kind_name(kind));
+    }
+    TFOS_TRY(use_schema(writer, tfos_batch_schema(batch), error));
+    for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
+        size_t payload;
+        TFOS_TRY(begin_record(writer, &payload, error));
+        TFOS_TRY(tfos__encoder_row(writer->encoder, batch, row, &writer->framed, error));
+        TFOS_TRY(end_record(writer, payload, error));
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error)
+{
+    tfos_error trouble;
+    tfos_status status = writer->failed ? TFOS_OK : write_batch(writer, batch, &trouble);
+    return settle(writer, status, &trouble, error);
+}
+
+/* Rows of an Arrow array are imported a few thousand at a time, so that memory stays bounded whatever the array's length. */
+static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *array, const struct ArrowSchema *type,
+                               tfos_error *error)
+{
+    tfos_schema *schema = NULL;
+    TFOS_TRY(tfos__schema_import(type, writer->kind, &schema, error));
+    tfos_status status = TFOS_OK;
+    for (int64_t row = 0; row < array->length && status == TFOS_OK; row += ARROW_ROWS) {
+        int64_t rows = tfos__min_i64(ARROW_ROWS, array->length - row);
+        tfos_batch *batch;
+        status = tfos__batch_import(array, type, schema, row, rows, &batch, error);
+        if (status == TFOS_OK) {
+            status = write_batch(writer, batch, error);
+            tfos_batch_free(batch);
+        }
+    }
+    tfos_schema_free(schema);
+    return status;
+}
+
+tfos_status tfos_writer_arrow(tfos_writer *writer, const struct ArrowArray *array, const struct ArrowSchema *schema,
+                              tfos_error *error)
+{
+    tfos_error trouble;
+    tfos_status status = writer->failed ? TFOS_OK : write_arrow(writer, array, schema, &trouble);
+    return settle(writer, status, &trouble, error);
+}
+
+int64_t tfos_writer_records(const tfos_writer *writer)
+{
+    return writer->records;
+}
+
+/* ---- the end ---- */
+
+tfos_status tfos_writer_close(tfos_writer *writer, tfos_error *error)
+{
+    if (writer == NULL) {
+        return TFOS_OK;
+    }
+    tfos_error trouble;
+    tfos_status status = writer->failed ? TFOS_OK : flush(writer, true, &trouble);
+    status = settle(writer, status, &trouble, error);
+    if (status == TFOS_OK) {
+        status = tfos__output_commit(writer->output, error);
+    } else {
+        tfos__output_abort(writer->output);
+    }
+    free_writer(writer);
+    return status;
+}
+
+void tfos_writer_abort(tfos_writer *writer)
+{
+    if (writer != NULL) {
+        tfos__output_abort(writer->output);
+        free_writer(writer);
+    }
+}
