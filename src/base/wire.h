@@ -34,6 +34,23 @@ static inline bool tfos__wire_varint(tfos__wire *wire, uint64_t *out)
     return tfos__wire_varint_slow(wire, out);
 }
 
+/* A varint of exactly `bytes` bytes, 1 to 8, in a few operations: the seven-bit groups of a word are pushed together in three steps. False
+ * if it does not end where it should. Reads 8 bytes. */
+static inline bool tfos__wire_varint_exact(const uint8_t *at, size_t bytes, uint64_t *out)
+{
+    uint64_t used = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;
+    uint64_t word = tfos__load_u64(at) & used;
+    uint64_t more = UINT64_C(0x8080808080808080) & (used >> 8);
+    if ((word & UINT64_C(0x8080808080808080)) != more) {
+        return false;
+    }
+    word &= UINT64_C(0x7F7F7F7F7F7F7F7F);
+    word = (word & UINT64_C(0x007F007F007F007F)) | ((word & UINT64_C(0x7F007F007F007F00)) >> 1);
+    word = (word & UINT64_C(0x00003FFF00003FFF)) | ((word & UINT64_C(0x3FFF00003FFF0000)) >> 2);
+    *out = (word & UINT64_C(0x000000000FFFFFFF)) | ((word & UINT64_C(0x0FFFFFFF00000000)) >> 4);
+    return true;
+}
+
 /* A tag must fit 32 bits and have a field number. */
 static inline bool tfos__wire_tag(tfos__wire *wire, uint32_t *out)
 {

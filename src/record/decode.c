@@ -16,6 +16,7 @@ typedef struct target {
     tfos__vector *leaf;   /* its innermost level */
     const tfos_field *field;
     tfos__feature_kind kind; /* that a record must have */
+    bool simple;             /* one float or int64 */
     int64_t met;             /* the row in which the feature was last met */
 } target;
 
@@ -32,6 +33,12 @@ struct tfos__decoder {
     tfos__name_order features; /* of Example and of the context */
     tfos__name_order lists;
 };
+
+static bool is_simple(const tfos_field *field)
+{
+    return field->shape == TFOS_SHAPE_SCALAR && !field->feature_list &&
+           (field->type == TFOS_TYPE_FLOAT || field->type == TFOS_TYPE_INT64);
+}
 
 tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tfos_error *error)
 {
@@ -50,6 +57,7 @@ tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tf
     for (size_t i = 0; i < count; i++) {
         columns[i].field = tfos_schema_field(schema, i);
         columns[i].kind = tfos__feature_kind_of(columns[i].field->type);
+        columns[i].simple = is_simple(columns[i].field);
     }
     tfos__name_order_init(&decoder->features);
     tfos__name_order_init(&decoder->lists);
@@ -265,34 +273,30 @@ static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vec
     return end_row(column, level, column->leaf->view.length - before, error);
 }
 
-/* One number in the usual encoding: kind tag, length, value tag, length, value. False: take the general way. */
+/* One number of the two types that most columns have. False: take the general way. */
 static inline bool put_one_number(tfos__decoder *decoder, target *column, tfos__wire value)
 {
-    const uint8_t *at = value.at;
-    size_t bytes = (size_t)(value.end - at);
     tfos__vector *vector = column->vector;
     int64_t row = decoder->row;
-    if (column->field->shape != TFOS_SHAPE_SCALAR || vector->view.length != row || bytes < 5 || bytes > 14 ||
-        at[0] != (column->kind << 3 | TFOS__WIRE_BYTES) || at[1] != bytes - 2 || at[2] != 0x0A || at[3] != bytes - 4) {
+    size_t bytes = tfos__feature_one_number(value, column->kind);
+    if (bytes == 0 || !column->simple) {
         return false;
     }
-    tfos__wire packed = {at + 4, value.end};
-    if (vector->view.type == TFOS_TYPE_FLOAT) {
-        if (bytes != 8) {
+    if (column->kind == TFOS__FEATURE_FLOAT) {
+        if (bytes != sizeof(float)) {
             return false;
         }
-        memcpy((float *)(void *)vector->data.data + row, packed.at, sizeof(float));
-    } else if (vector->view.type == TFOS_TYPE_INT64) {
+        memcpy((float *)(void *)vector->data.data + row, value.at + 4, sizeof(float));
+        vector->data.size = (size_t)(row + 1) * sizeof(float);
+    } else {
         uint64_t number;
-        if (!tfos__wire_varint(&packed, &number) || packed.at != packed.end) {
+        if (!tfos__wire_varint_exact(value.at + 4, bytes, &number)) {
             return false;
         }
         ((int64_t *)(void *)vector->data.data)[row] = (int64_t)number;
-    } else {
-        return false;
+        vector->data.size = (size_t)(row + 1) * sizeof(int64_t);
     }
     vector->view.length = row + 1;
-    vector->data.size = (size_t)(row + 1) * (vector->view.type == TFOS_TYPE_FLOAT ? sizeof(float) : sizeof(int64_t));
     return true;
 }
 

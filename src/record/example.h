@@ -53,6 +53,19 @@ static inline bool tfos__feature_parse(tfos__wire wire, tfos__feature *out)
     return tfos__feature_parse_slow(wire, out);
 }
 
+/* One number in the usual encoding: kind tag, length, value tag, length, value. Numbers of more than eight bytes are left to the general
+ * way. Returns the bytes of the value, which begin at value.at + 4, or 0. */
+static inline size_t tfos__feature_one_number(tfos__wire value, tfos__feature_kind kind)
+{
+    const uint8_t *at = value.at;
+    size_t bytes = (size_t)(value.end - at);
+    if (bytes < 5 || bytes > 12 || at[0] != (kind << 3 | TFOS__WIRE_BYTES) || at[1] != bytes - 2 || at[2] != 0x0A ||
+        at[3] != bytes - 4) {
+        return 0;
+    }
+    return bytes - 4;
+}
+
 /* For a feature that is not simple: the next list of its kind, in order. False when there is none. */
 bool tfos__feature_next_list(tfos__feature *feature, tfos__wire *list);
 

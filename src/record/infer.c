@@ -23,6 +23,7 @@ typedef struct feature_finding {
     said all;
     int64_t present; /* records that have it */
     said pending;
+    bool pending_quick; /* one number, as before: `pending` is not filled in */
     int64_t pending_record;
     size_t pending_span;
     const char *path; /* where the kind was first seen */
@@ -138,6 +139,10 @@ static tfos_status settle(thread_findings *findings, size_t index, tfos_error *e
         return TFOS_OK;
     }
     finding->pending_record = -1;
+    if (finding->pending_quick) {
+        finding->present++;
+        return TFOS_OK;
+    }
     bool list = tfos_schema_field(findings->names, index)->feature_list;
     if (finding->pending.kind == TFOS__FEATURE_NONE && !list) {
         return TFOS_OK; /* as if it were missing */
@@ -245,6 +250,21 @@ static tfos_status hear_feature_list(tfos__wire value, bool text, said *out, tfo
     return TFOS_OK;
 }
 
+/* Whether a feature is one number, as it has been before: then it says nothing new. Most features of most records are. */
+static inline bool hear_one_number(const feature_finding *finding, tfos__wire value)
+{
+    if (finding->all.least > 1 || finding->all.most < 1) {
+        return false;
+    }
+    size_t bytes = tfos__feature_one_number(value, finding->all.kind);
+    uint64_t number;
+    if (finding->all.kind == TFOS__FEATURE_FLOAT) {
+        return bytes == sizeof(float);
+    }
+    return finding->all.kind == TFOS__FEATURE_INT64 && bytes > 0 &&
+           tfos__wire_varint_exact(value.at + 4, bytes, &number);
+}
+
 static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire entry, bool lists, size_t position,
                               tfos_error *error)
 {
@@ -261,9 +281,16 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
     }
     feature_finding *finding = &findings->of[index];
     if (finding->pending_record != findings->records) {
-        TFOS_TRY(settle(findings, (size_t)index, error));
+        if (finding->pending_quick && finding->pending_record >= 0) {
+            finding->present++;
+        } else {
+            TFOS_TRY(settle(findings, (size_t)index, error));
+        }
     }
-    if (lists) {
+    finding->pending_quick = !lists && hear_one_number(finding, value);
+    if (finding->pending_quick) {
+        /* Nothing to note but that it is there. */
+    } else if (lists) {
         tfos_status status = hear_feature_list(value, finding->all.text, &finding->pending, error);
         if (status == TFOS_MISMATCH) {
             tfos__error_prefix(error, "feature '%s'", tfos_schema_field(findings->names, (size_t)index)->name);

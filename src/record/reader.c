@@ -24,7 +24,7 @@ void tfos_read_options_init(tfos_read_options *options)
     *options = (tfos_read_options){.record = TFOS_RECORD_AUTO,
                                    .codec = TFOS_CODEC_AUTO,
                                    .on_corrupt = TFOS_ON_CORRUPT_ERROR,
-                                   .batch_rows = 4096,
+                                   .batch_rows = 1024,
                                    .batch_bytes = 16 << 20,
                                    .threads = -1,
                                    .ordered = true,

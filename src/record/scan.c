@@ -44,6 +44,8 @@ struct tfos__scan {
     pthread_mutex_t lock;
     pthread_cond_t work_ready;    /* a thread may find something to do */
     pthread_cond_t outcome_ready; /* the consumer may find what it waits for */
+    int idle_threads; /* that wait for work_ready */
+    bool consumer_waits;
     int under_way;
     int limit;
     bool stopping;
@@ -159,6 +161,21 @@ static tfos_status work_on(tfos__scan *scan, int thread, tfos__chunk *chunk, voi
 
 /* ---- threads ---- */
 
+/* With the lock held. Signals cost more than small chunks do, so nobody is woken who does not wait. */
+static void wake_a_thread(tfos__scan *scan)
+{
+    if (scan->idle_threads > 0) {
+        pthread_cond_signal(&scan->work_ready);
+    }
+}
+
+static void wake_consumer(tfos__scan *scan)
+{
+    if (scan->consumer_waits) {
+        pthread_cond_signal(&scan->outcome_ready);
+    }
+}
+
 /* With the lock held: the first group that has something to do, or NULL. */
 static file_group *find_work(tfos__scan *scan)
 {
@@ -208,7 +225,7 @@ static void serve(tfos__scan *scan, int thread, file_group *group)
         give_chunk(scan, chunk);
         scan->status = tfos__fail_memory(&scan->error, sizeof *made + sizeof *chunk);
         scan->stopping = true;
-        pthread_cond_broadcast(&scan->outcome_ready);
+        wake_consumer(scan);
         return;
     }
     group->busy = true;
@@ -225,7 +242,7 @@ static void serve(tfos__scan *scan, int thread, file_group *group)
     group->ended = made->status != TFOS_OK;
     bool nothing = made->status == TFOS_END;
     group->taken += !nothing;
-    pthread_cond_broadcast(&scan->work_ready);
+    wake_a_thread(scan);
     if (!nothing && made->status == TFOS_OK) {
         pthread_mutex_unlock(&scan->lock);
         made->status = work_on(scan, thread, chunk, &made->result, &made->error);
@@ -238,7 +255,7 @@ static void serve(tfos__scan *scan, int thread, file_group *group)
     } else {
         file_outcome(group, made);
     }
-    pthread_cond_broadcast(&scan->outcome_ready);
+    wake_consumer(scan);
 }
 
 typedef struct start {
@@ -257,10 +274,12 @@ static void *thread_main(void *argument)
         if (group != NULL) {
             serve(scan, mine.thread, group);
         } else {
+            scan->idle_threads++;
             pthread_cond_wait(&scan->work_ready, &scan->lock);
+            scan->idle_threads--;
         }
     }
-    pthread_cond_broadcast(&scan->work_ready);
+    pthread_cond_broadcast(&scan->work_ready); /* what ends one thread ends all */
     pthread_mutex_unlock(&scan->lock);
     return NULL;
 }
@@ -279,7 +298,7 @@ static outcome *find_outcome(tfos__scan *scan, bool *end)
         tfos__source_free(group->source);
         group->source = NULL;
         scan->front++;
-        pthread_cond_broadcast(&scan->work_ready);
+        wake_a_thread(scan);
     }
     for (size_t i = scan->front; i < scan->group_count; i++) {
         file_group *group = &scan->groups[i];
@@ -316,7 +335,7 @@ static bool wait_outcome(tfos__scan *scan, void **result)
         outcome *next = find_outcome(scan, &end);
         if (next != NULL) {
             scan->under_way--;
-            pthread_cond_broadcast(&scan->work_ready);
+            wake_a_thread(scan);
             keep_failure(scan, next);
             *result = next->result;
             free(next);
@@ -325,7 +344,9 @@ static bool wait_outcome(tfos__scan *scan, void **result)
         if (end) {
             scan->status = TFOS_END;
         } else {
+            scan->consumer_waits = true;
             pthread_cond_wait(&scan->outcome_ready, &scan->lock);
+            scan->consumer_waits = false;
         }
     }
     return false;

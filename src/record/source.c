@@ -83,7 +83,8 @@ static size_t available(const tfos__source *source)
 /* Reads at least `needed` more bytes, if the file has them. A length that is a lie costs at most as much memory as there is data. */
 static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, tfos_error *error)
 {
-    int64_t estimate = rows_left * source->mean_bytes - (int64_t)available(source);
+    int64_t wanted = tfos__min_i64(rows_left * source->mean_bytes, source->options.chunk_bytes - (int64_t)source->at);
+    int64_t estimate = wanted - (int64_t)available(source);
     estimate = tfos__min_i64(tfos__max_i64(estimate, MIN_READ_BYTES), MAX_READ_BYTES);
     size_t step = needed > (size_t)estimate ? needed : (size_t)estimate;
     int64_t left = tfos__stream_left(source->stream);

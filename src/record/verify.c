@@ -90,12 +90,12 @@ static void publish(const tfos__scan *scan, tfos_progress *out)
 static tfos_status run_checks(const tfos_paths *paths, const tfos_read_options *options, int threads, check_plan *plan,
                               tfos_damage_function function, void *context, tfos_progress *progress, tfos_error *error)
 {
-    /* Chunks that stay in the cache between reading and checking. */
-    enum { CHUNK_ROWS = 1 << 20, CHUNK_BYTES = 128 * 1024 };
+    /* Chunks that stay in a core's cache between reading and checking; larger ones where a hand-over costs more than that gains. */
+    enum { CHUNK_ROWS = 1 << 20, CHUNK_BYTES = 128 * 1024, THREADED_CHUNK_BYTES = 1 << 20 };
     tfos__scan_options scan_options = {.source = {.codec = options->codec,
                                                   .on_corrupt = TFOS_ON_CORRUPT_SKIP,
                                                   .chunk_rows = CHUNK_ROWS,
-                                                  .chunk_bytes = CHUNK_BYTES,
+                                                  .chunk_bytes = threads > 0 ? THREADED_CHUNK_BYTES : CHUNK_BYTES,
                                                   .range_start = options->range_start,
                                                   .range_end = options->range_end},
                                        .threads = threads,
