@@ -14,8 +14,8 @@
  * on success. The library never exits, aborts or prints for a fault of its environment or its input; an argument that
  * no correct program passes trips an assert.
  *
- * Ownership. `new`/`free` pair memory, `open`/`close` pair resources of the system, `init` fills storage of the caller's.
- * If `new` or `open` fails there is nothing to free. Every `free` and `close` takes NULL. Strings returned as
+ * Ownership. `new`/`free` pair memory, `open`/`close` pair resources of the system, `init` fills storage of the
+ * caller's. If `new` or `open` fails there is nothing to free. Every `free` and `close` takes NULL. Strings returned as
  * `const char *` belong to the object that returned them and live as long as it does.
  *
  * Threads. Objects are not shared between threads unless a function says so; different objects never interfere.
@@ -212,8 +212,8 @@ enum {
  * Thread: any. */
 TFOS_API tfos_status tfos_schema_new(tfos_record_kind kind, tfos_schema **out, tfos_error *error);
 
-/* Appends a copy of `field`. INVALID for an empty, repeated or over-long name, a length that does not go with the shape, or a
- * feature list in a schema that is not SEQUENCE.
+/* Appends a copy of `field`. INVALID for an empty, repeated or over-long name, a length that does not go with the
+ * shape, or a feature list in a schema that is not SEQUENCE.
  *
  * Owner: `field` stays the caller's.
  * Thread: one at a time per schema. */
@@ -243,7 +243,8 @@ TFOS_API const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t i
  * Thread: any, while nobody adds fields. */
 TFOS_API int64_t tfos_schema_find(const tfos_schema *schema, const char *name);
 
-/* A new schema with the named columns in the named order. NOT_FOUND names the column that is not there and those that are.
+/* A new schema with the named columns in the named order. NOT_FOUND names the column that is not there and those that
+ * are.
  *
  * Owner: the caller frees *out with tfos_schema_free.
  * Thread: any, while nobody adds fields. */
@@ -295,8 +296,8 @@ typedef enum tfos_layout {
     TFOS_LAYOUT_FIXED_LIST, /* list_length values of child for each row */
 } tfos_layout;
 
-/* One level of a column, as Arrow lays it out. A scalar column is one level; a list has its values in `child`, a feature
- * list has lists in its child. Buffers are aligned to 64 bytes and valid as long as the batch. */
+/* One level of a column, as Arrow lays it out. A scalar column is one level; a list has its values in `child`, a
+ * feature list has lists in its child. Buffers are aligned to 64 bytes and valid as long as the batch. */
 typedef struct tfos_vector {
     tfos_layout layout;
     tfos_type type; /* of the values at the innermost level */
@@ -364,9 +365,9 @@ typedef struct tfos_paths {
     int64_t total_bytes; /* of all */
 } tfos_paths;
 
-/* Expands files, folders (their files, folder by folder, in name order) and globs (`*`, `?`, `[…]`) to files. Names that begin with
- * `_` or `.` and index files are left out of folders and globs, as Hadoop does. NOT_FOUND when an input matches nothing: an empty
- * folder is not a silent zero rows.
+/* Expands files, folders (their files, folder by folder, in name order) and globs (`*`, `?`, `[…]`) to files. Names
+ * that begin with '_' or '.' and index files are left out of folders and globs, as Hadoop does. NOT_FOUND when an input
+ * matches nothing: an empty folder is not a silent zero rows.
  *
  * Owner: the caller frees with tfos_paths_free.
  * Thread: any. */
@@ -426,8 +427,8 @@ TFOS_API tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_o
  * Thread: any. */
 TFOS_API const tfos_schema *tfos_reader_schema(const tfos_reader *reader);
 
-/* The next batch, which has at least one row; TFOS_END after the last. Where batches begin and end does not depend on the number
- * of threads. After an error every further call returns the same error.
+/* The next batch, which has at least one row; TFOS_END after the last. Where batches begin and end does not depend on
+ * the number of threads. After an error every further call returns the same error.
  *
  * Owner: the caller gives *out up with tfos_batch_free. Batches may outlive the reader.
  * Thread: any; calls are serialized. */
@@ -451,10 +452,10 @@ TFOS_API void tfos_reader_cancel(tfos_reader *reader);
  * Thread: not while another thread is in tfos_reader_next. */
 TFOS_API void tfos_reader_close(tfos_reader *reader);
 
-/* The schema of the data: one pass over `options->infer_records` records or, when that is 0, over all. Uses record, codec,
- * on_corrupt and threads of the options. A feature that is missing from a record is nullable; after a sample every feature is,
- * and bytes are a string if every value seen is valid UTF-8. A feature with different kinds in different records is MISMATCH. A
- * BYTES schema is never inferred by AUTO: records that are no Example are CORRUPT.
+/* The schema of the data: one pass over `options->infer_records` records or, when that is 0, over all. Uses record,
+ * codec, on_corrupt and threads of the options. A feature that is missing from a record is nullable; after a sample
+ * every feature is, and bytes are a string if every value seen is valid UTF-8. A feature with different kinds in
+ * different records is MISMATCH. A BYTES schema is never inferred by AUTO: records that are no Example are CORRUPT.
  *
  * Owner: the caller frees *out with tfos_schema_free.
  * Thread: any. */
@@ -475,9 +476,10 @@ typedef struct tfos_damage {
 
 typedef void (*tfos_damage_function)(const tfos_damage *damage, void *context);
 
-/* Reads every byte and checks every checksum. Damage is told to `function` (NULL: only counted), file by file in order; then
- * TFOS_OK: the count is in progress->skipped_records. With `parse`, records that are no tf.train.Example or SequenceExample count as
- * damage too. `progress`, if not NULL, is updated while the work goes on and may be read from another thread.
+/* Reads every byte and checks every checksum. Damage is told to `function` (NULL: only counted), file by file in order;
+ * then TFOS_OK: the count is in progress->skipped_records. With `parse`, records that are no tf.train.Example or
+ * SequenceExample count as damage too. `progress`, if not NULL, is updated while the work goes on and may be read from
+ * another thread.
  *
  * Owner: what `function` is given lives until it returns.
  * Thread: any; `function` is called from the calling thread. */
@@ -485,8 +487,8 @@ TFOS_API tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_rea
                                          tfos_damage_function function, void *context, tfos_progress *progress,
                                          tfos_error *error);
 
-/* Counts the records of a file by its index if it has a fresh one, else by hopping from header to header. The payload is not
- * checked; the headers are.
+/* Counts the records of a file by its index if it has a fresh one, else by hopping from header to header. The payload
+ * is not checked; the headers are.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
@@ -507,8 +509,8 @@ TFOS_API void tfos_write_options_init(tfos_write_options *options);
 
 typedef struct tfos_writer tfos_writer;
 
-/* Opens a file for writing. It appears under its name when tfos_writer_close has made it whole and durable, never before; until
- * then the bytes are in a hidden file beside it.
+/* Opens a file for writing. It appears under its name when tfos_writer_close has made it whole and durable, never
+ * before; until then the bytes are in a hidden file beside it.
  *
  * Owner: the caller ends it with tfos_writer_close or tfos_writer_abort.
  * Thread: any. */
@@ -527,9 +529,10 @@ TFOS_API tfos_status tfos_writer_record(tfos_writer *writer, const void *data, s
  * Thread: one at a time per writer. */
 TFOS_API tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error);
 
-/* Writes the rows of an Arrow struct array. Integers of any width, half, float, double, boolean, strings and binaries (also large, view
- * and fixed-size), null, dictionaries of these, and lists (also large and fixed-size) of them are taken; other types are UNSUPPORTED
- * with the name of the column and the cast that helps. A null row of a column leaves the feature out.
+/* Writes the rows of an Arrow struct array. Integers of any width, half, float, double, boolean, strings and binaries
+ * (also large, view and fixed-size), null, dictionaries of these, and lists (also large and fixed-size) of them are
+ * taken; other types are UNSUPPORTED with the name of the column and the cast that helps. A null row of a column leaves
+ * the feature out.
  *
  * Owner: `array` and `schema` stay the caller's.
  * Thread: one at a time per writer. */
@@ -542,8 +545,8 @@ TFOS_API tfos_status tfos_writer_arrow(tfos_writer *writer, const struct ArrowAr
  * Thread: one at a time per writer. */
 TFOS_API int64_t tfos_writer_records(const tfos_writer *writer);
 
-/* Makes the file whole: flush, fsync, rename. After a failure, of this call or an earlier one, nothing appears under the name and the
- * error is that of the first failure.
+/* Makes the file whole: flush, fsync, rename. After a failure, of this call or an earlier one, nothing appears under
+ * the name and the error is that of the first failure.
  *
  * Owner: frees `writer`, also on failure.
  * Thread: one at a time per writer. */
@@ -568,8 +571,8 @@ typedef struct tfos_index tfos_index;
  * Thread: any. */
 TFOS_API tfos_status tfos_index_build(const char *path, int64_t *records, tfos_error *error);
 
-/* Opens the index of `path`. NOT_FOUND when there is none; MISMATCH when the file has changed since; CORRUPT when the index is
- * damaged.
+/* Opens the index of `path`. NOT_FOUND when there is none; MISMATCH when the file has changed since; CORRUPT when the
+ * index is damaged.
  *
  * Owner: the caller frees *out with tfos_index_free.
  * Thread: any. */
@@ -589,9 +592,9 @@ TFOS_API tfos_status tfos_index_offset(tfos_index *index, int64_t record, int64_
  * Thread: one at a time per index. */
 TFOS_API void tfos_index_free(tfos_index *index);
 
-/* The offset of the first record that starts at or after `offset`, the size of the file if there is none: by the index if there is a
- * fresh one, else by scanning for a header and a payload whose checksums match. Neighbouring splits [a, b) and [b, c) that call this for
- * a, b and c read every record once.
+/* The offset of the first record that starts at or after `offset`, the size of the file if there is none: by the index
+ * if there is a fresh one, else by scanning for a header and a payload whose checksums match. Neighbouring splits [a,
+ * b) and [b, c) that call this for a, b and c read every record once.
  *
  * Owner: nothing changes hands.
  * Thread: any. */

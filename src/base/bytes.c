@@ -65,7 +65,8 @@ void tfos__buffer_reset(tfos__buffer *buffer)
     *buffer = (tfos__buffer){0};
 }
 
-/* The length of the multi-byte character at `p`, or 0 if it is not one. The second byte carries all the special cases. */
+/* The length of the multi-byte character at `p`, or 0 if it is not one. The second byte carries all the special cases.
+ */
 static size_t utf8_character(const unsigned char *p, size_t left)
 {
     unsigned char lead = p[0];

@@ -7,7 +7,8 @@
 #include "tfos.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "tfos is written for little-endian machines: Arrow buffers, TFRecord headers and lanes are used as they lie in memory"
+#error                                                                                                                 \
+    "tfos is written for little-endian machines: Arrow buffers, TFRecord headers and lanes are used as they lie in memory"
 #endif
 
 static inline uint32_t tfos__load_u32(const void *from)
@@ -63,8 +64,8 @@ static inline size_t tfos__bitmap_bytes(int64_t bits)
     return (size_t)((bits + 7) / 8);
 }
 
-/* Memory that grows. Aligned to 64 bytes as Arrow asks, with 64 bytes of slack behind `capacity` so that hot loops may store a
- * whole word at the end. `{0}` is an empty buffer. */
+/* Memory that grows. Aligned to 64 bytes as Arrow asks, with 64 bytes of slack behind `capacity` so that hot loops may
+ * store a whole word at the end. `{0}` is an empty buffer. */
 typedef struct tfos__buffer {
     uint8_t *data;
     size_t size;
@@ -83,8 +84,8 @@ tfos_status tfos__buffer_printf(tfos__buffer *buffer, tfos_error *error, const c
 
 void tfos__buffer_reset(tfos__buffer *buffer);
 
-/* The length of the longest valid UTF-8 prefix: `count` when all is valid. Overlong forms, surrogates and code points beyond U+10FFFF are
- * invalid. */
+/* The length of the longest valid UTF-8 prefix: `count` when all is valid. Overlong forms, surrogates and code points
+ * beyond U+10FFFF are invalid. */
 size_t tfos__utf8_valid_prefix(const void *bytes, size_t count);
 
 /* A hash of bytes, seeded at random once per process so that names from outside cannot be made to collide. */

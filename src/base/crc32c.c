@@ -1,13 +1,14 @@
 /* CRC-32C.
  *
- * The portable way takes eight bytes a step through eight tables ("slicing"). The x86 way uses the crc32 instruction, which has
- * a latency of three cycles and a throughput of one: three chains run over three neighbouring blocks at the same time, and their
- * results are joined by moving the first two over the bytes behind them.
+ * The portable way takes eight bytes a step through eight tables ("slicing"). The x86 way uses the crc32 instruction,
+ * which has a latency of three cycles and a throughput of one: three chains run over three neighbouring blocks at the
+ * same time, and their results are joined by moving the first two over the bytes behind them.
  *
  *     |---- a ----|---- b ----|---- c ----|        crc(abc) = move(crc(a), 2n) ^ move(crc(b), n) ^ crc(c)
  *
- * Moving a remainder r over n zero bytes is r · x^(8n) mod P. With k = x^(8n-33) mod P, bit-reflected, the carry-less product r·k fits 64
- * bits and crc32(0, r·k) reduces it: one multiplication and one crc32 instruction. The constants are computed once, at first use.
+ * Moving a remainder r over n zero bytes is r · x^(8n) mod P. With k = x^(8n-33) mod P, bit-reflected, the carry-less
+ * product r·k fits 64 bits and crc32(0, r·k) reduces it: one multiplication and one crc32 instruction. The constants
+ * are computed once, at first use.
  *
  * The ARM way uses the CRC32 extension, one chain. */
 #include "base/crc32c.h"

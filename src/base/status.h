@@ -19,7 +19,8 @@
 tfos_status tfos__fail(tfos_error *error, tfos_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a failed system call: maps errno to a status, marks what is worth a retry, and appends the system's text. */
+/* The same for a failed system call: maps errno to a status, marks what is worth a retry, and appends the system's
+ * text. */
 tfos_status tfos__fail_errno(tfos_error *error, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -29,7 +30,8 @@ void tfos__error_prefix(tfos_error *error, const char *format, ...) __attribute_
 /* The failure of an allocation of `bytes`. */
 tfos_status tfos__fail_memory(tfos_error *error, size_t bytes);
 
-/* A printable form of bytes from outside, for messages: at most `limit` characters, the rest escaped or cut with "…". */
+/* A printable form of bytes from outside, for messages: at most `limit` characters, the rest escaped or cut with "…".
+ */
 typedef struct tfos__printable {
     char text[96];
 } tfos__printable;

@@ -3,8 +3,8 @@
  *   message = { tag value }        tag = varint(field number << 3 | wire type)
  *   wire type 0: varint   1: 8 bytes   2: varint length, bytes   3/4: group start/end   5: 4 bytes
  *
- * Only what tf.train.Example and our own messages need. Readers advance a cursor and return false on nonsense, in which case the
- * cursor's position is where the nonsense is. */
+ * Only what tf.train.Example and our own messages need. Readers advance a cursor and return false on nonsense, in which
+ * case the cursor's position is where the nonsense is. */
 #ifndef TFOS_BASE_WIRE_H
 #define TFOS_BASE_WIRE_H
 
@@ -34,8 +34,8 @@ static inline bool tfos__wire_varint(tfos__wire *wire, uint64_t *out)
     return tfos__wire_varint_slow(wire, out);
 }
 
-/* A varint of exactly `bytes` bytes, 1 to 8, in a few operations: the seven-bit groups of a word are pushed together in three steps. False
- * if it does not end where it should. Reads 8 bytes. */
+/* A varint of exactly `bytes` bytes, 1 to 8, in a few operations: the seven-bit groups of a word are pushed together in
+ * three steps. False if it does not end where it should. Reads 8 bytes. */
 static inline bool tfos__wire_varint_exact(const uint8_t *at, size_t bytes, uint64_t *out)
 {
     uint64_t used = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;

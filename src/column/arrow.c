@@ -1,7 +1,8 @@
 /* Batches and schemas as Arrow C structs.
  *
- * A struct array owns one reference to its batch and the small ArrowArray structs of its children; buffers are the batch's own. The
- * consumer may move a child out (release set to NULL) and keep it beyond the parent, so every child holds a reference as well. */
+ * A struct array owns one reference to its batch and the small ArrowArray structs of its children; buffers are the
+ * batch's own. The consumer may move a child out (release set to NULL) and keep it beyond the parent, so every child
+ * holds a reference as well. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,7 +71,8 @@ static size_t feature_list_metadata(uint8_t *out)
     return 13 + key_bytes;
 }
 
-/* The levels of a field from the outside in: 0 the feature list if it is one, then the list if it is one, then the value. */
+/* The levels of a field from the outside in: 0 the feature list if it is one, then the list if it is one, then the
+ * value. */
 static tfos_status make_level(struct ArrowSchema *out, const tfos_field *field, int level, const char *name,
                               tfos_error *error)
 {
@@ -155,10 +157,8 @@ static tfos_status make_array(struct ArrowArray *out, tfos_batch *batch, int64_t
 
 static tfos_status make_vector(struct ArrowArray *out, tfos_batch *batch, const tfos_vector *vector, tfos_error *error)
 {
-    static const int64_t buffers_of[] = {[TFOS_LAYOUT_VALUES] = 2,
-                                         [TFOS_LAYOUT_BYTES] = 3,
-                                         [TFOS_LAYOUT_LIST] = 2,
-                                         [TFOS_LAYOUT_FIXED_LIST] = 1};
+    static const int64_t buffers_of[] = {
+        [TFOS_LAYOUT_VALUES] = 2, [TFOS_LAYOUT_BYTES] = 3, [TFOS_LAYOUT_LIST] = 2, [TFOS_LAYOUT_FIXED_LIST] = 1};
     TFOS_TRY(make_array(out, batch, buffers_of[vector->layout], vector->child != NULL ? 1 : 0, error));
     out->length = vector->length;
     out->null_count = vector->null_count;

@@ -4,8 +4,8 @@
 
 #include "column/vector.h"
 
-/* Keeps up to `limit` retired batches of one schema: their memory is already mapped and warm, and fresh pages cost more than parsing.
- * Batches hold a reference to their pool, so it may be given up before them. */
+/* Keeps up to `limit` retired batches of one schema: their memory is already mapped and warm, and fresh pages cost more
+ * than parsing. Batches hold a reference to their pool, so it may be given up before them. */
 typedef struct tfos__batch_pool tfos__batch_pool;
 
 tfos_status tfos__batch_pool_new(const tfos_schema *schema, int limit, tfos__batch_pool **out, tfos_error *error);

@@ -1,7 +1,7 @@
 /* Schema: an array of fields and a hash table over their names.
  *
- * The table is open addressing with linear probing; a slot holds the index of a field plus one, 0 when it is free. It is at most half
- * full, so a probe for a name that is not there ends. */
+ * The table is open addressing with linear probing; a slot holds the index of a field plus one, 0 when it is free. It
+ * is at most half full, so a probe for a name that is not there ends. */
 #include "column/schema.h"
 
 #include <assert.h>
@@ -240,11 +240,13 @@ static tfos_status check_field(const tfos_schema *schema, const tfos_field *fiel
                           name.text, TFOS_SCHEMA_MAX_LENGTH, (int)field->length);
     }
     if (schema->kind == TFOS_RECORD_BYTES) {
-        return tfos__fail(error, TFOS_INVALID, "a schema of raw bytes has the one column 'record', not '%s'", name.text);
+        return tfos__fail(error, TFOS_INVALID, "a schema of raw bytes has the one column 'record', not '%s'",
+                          name.text);
     }
     if (field->feature_list && schema->kind != TFOS_RECORD_SEQUENCE) {
         return tfos__fail(error, TFOS_INVALID,
-                          "column '%s' is a feature list, which only a sequence_example has: set \"record\"", name.text);
+                          "column '%s' is a feature list, which only a sequence_example has: set \"record\"",
+                          name.text);
     }
     if (schema->count >= TFOS_SCHEMA_MAX_FIELDS) {
         return tfos__fail(error, TFOS_LIMIT, "more than %d columns", TFOS_SCHEMA_MAX_FIELDS);

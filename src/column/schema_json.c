@@ -6,8 +6,9 @@
  *     {"name": "tags", "type": "string", "shape": [null], "nullable": true},
  *     {"name": "label", "type": "int64"}]}
  *
- * "record" is example (the default), sequence_example or bytes. "shape" is [] for a scalar (the default), [n] for a list of n, [null] for a
- * list of any length. "nullable" and, in a sequence_example, "feature_list" are false unless said. */
+ * "record" is example (the default), sequence_example or bytes. "shape" is [] for a scalar (the default), [n] for a
+ * list of n, [null] for a list of any length. "nullable" and, in a sequence_example, "feature_list" are false unless
+ * said. */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,10 +106,11 @@ static tfos_status get_shape(json_object *object, const char *where, tfos_field 
         return TFOS_OK;
     }
     if (!json_object_is_type(shape, json_type_array) || json_object_array_length(shape) > 1) {
-        return tfos__fail(error, TFOS_INVALID,
-                          "schema: %s: \"shape\" must be [] for a scalar, [n] for a list of n values or [null] for a list "
-                          "of any length",
-                          where);
+        return tfos__fail(
+            error, TFOS_INVALID,
+            "schema: %s: \"shape\" must be [] for a scalar, [n] for a list of n values or [null] for a list "
+            "of any length",
+            where);
     }
     if (json_object_array_length(shape) == 0) {
         return TFOS_OK;
@@ -120,8 +122,9 @@ static tfos_status get_shape(json_object *object, const char *where, tfos_field 
     }
     int64_t value = json_object_get_int64(length);
     if (!json_object_is_type(length, json_type_int) || value < 0 || value > TFOS_SCHEMA_MAX_LENGTH) {
-        return tfos__fail(error, TFOS_INVALID, "schema: %s: the length in \"shape\" must be a whole number from 0 to %d",
-                          where, TFOS_SCHEMA_MAX_LENGTH);
+        return tfos__fail(error, TFOS_INVALID,
+                          "schema: %s: the length in \"shape\" must be a whole number from 0 to %d", where,
+                          TFOS_SCHEMA_MAX_LENGTH);
     }
     field->shape = TFOS_SHAPE_FIXED;
     field->length = (int32_t)value;

@@ -240,8 +240,8 @@ tfos_status tfos__vector_push_real(tfos__vector *vector, double value, tfos_erro
     } else if (vector->view.type == TFOS_TYPE_DOUBLE) {
         ((double *)(void *)vector->data.data)[row] = value;
     } else {
-        return tfos__fail(error, TFOS_MISMATCH, "expected %s, found the real number %g", tfos_type_name(vector->view.type),
-                          value);
+        return tfos__fail(error, TFOS_MISMATCH, "expected %s, found the real number %g",
+                          tfos_type_name(vector->view.type), value);
     }
     vector->view.length = row + 1;
     vector->data.size += (size_t)tfos__type_width(vector->view.type);
@@ -255,8 +255,8 @@ tfos_status tfos__vector_push_bytes(tfos__vector *vector, const void *bytes, siz
         size_t valid = tfos__utf8_valid_prefix(bytes, count);
         if (valid != count) {
             return tfos__fail(error, TFOS_ENCODING,
-                              "invalid UTF-8 at byte %zu of '%s': declare the column as binary, or repair the text", valid,
-                              tfos__printable_of(bytes, count).text);
+                              "invalid UTF-8 at byte %zu of '%s': declare the column as binary, or repair the text",
+                              valid, tfos__printable_of(bytes, count).text);
         }
     }
     if (count > (size_t)TFOS__VECTOR_MAX - vector->data.size) {

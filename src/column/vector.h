@@ -1,14 +1,15 @@
 /* Vector: one level of a column while it is being built, and the pushes that build it.
  *
- * `view` is what the batch shows when it is finished; while building, only view.layout, type, list_length, length and null_count
- * are kept current and the bytes are in the buffers. Hot loops (record/example_decode.c) write the buffers themselves under the same rules:
+ * `view` is what the batch shows when it is finished; while building, only view.layout, type, list_length, length and
+ * null_count are kept current and the bytes are in the buffers. Hot loops (record/example_decode.c) write the buffers
+ * themselves under the same rules:
  *
  *   VALUES       data holds length values; BOOL one bit each, bits beyond the length are 0
  *   BYTES        offsets holds length + 1 positions, offsets[0] is 0; data holds offsets[length] bytes
  *   LIST         offsets holds length + 1 positions; child holds offsets[length] rows
  *   FIXED_LIST   child holds length * list_length rows
- *   validity     covers validity.size * 8 rows, set bits are values; rows beyond are values too. A null row of a FIXED_LIST has
- *                list_length zero values in the child, a null row of BYTES or LIST has none
+ *   validity     covers validity.size * 8 rows, set bits are values; rows beyond are values too. A null row of a
+ * FIXED_LIST has list_length zero values in the child, a null row of BYTES or LIST has none
  */
 #ifndef TFOS_COLUMN_VECTOR_H
 #define TFOS_COLUMN_VECTOR_H
@@ -51,7 +52,8 @@ tfos_status tfos__vector_push_int(tfos__vector *vector, int64_t value, tfos_erro
 tfos_status tfos__vector_push_real(tfos__vector *vector, double value, tfos_error *error);
 tfos_status tfos__vector_push_bytes(tfos__vector *vector, const void *bytes, size_t count, tfos_error *error);
 
-/* Ends a row of a LIST or FIXED_LIST whose values have been pushed to the child. MISMATCH if a fixed list has another length. */
+/* Ends a row of a LIST or FIXED_LIST whose values have been pushed to the child. MISMATCH if a fixed list has another
+ * length. */
 tfos_status tfos__vector_push_list(tfos__vector *vector, tfos_error *error);
 
 /* Marks a row that is already there as null. */

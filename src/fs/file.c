@@ -1,7 +1,8 @@
 /* Files for reading, by pread.
  *
- * Not by mapping: a file that someone truncates while it is mapped kills the process with SIGBUS, and the process may be an executor
- * JVM. Reading into a buffer that stays in the cache costs little: the checksum and the parser find the bytes there. */
+ * Not by mapping: a file that someone truncates while it is mapped kills the process with SIGBUS, and the process may
+ * be an executor JVM. Reading into a buffer that stays in the cache costs little: the checksum and the parser find the
+ * bytes there. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@ struct tfos__file {
 tfos_status tfos__path_local(const char *path, const char **out, tfos_error *error)
 {
     size_t scheme = 0;
-    while (isalnum((unsigned char)path[scheme]) || (scheme > 0 && strchr("+-.", path[scheme]) && path[scheme] != '\0')) {
+    while (isalnum((unsigned char)path[scheme]) ||
+           (scheme > 0 && strchr("+-.", path[scheme]) && path[scheme] != '\0')) {
         scheme++;
     }
     if (scheme == 0 || strncmp(path + scheme, ":/", 2) != 0) {
@@ -32,8 +34,8 @@ tfos_status tfos__path_local(const char *path, const char **out, tfos_error *err
     }
     if (scheme != 4 || strncmp(path, "file", 4) != 0) {
         return tfos__fail(error, TFOS_UNSUPPORTED,
-                          "%s: the scheme '%.*s' is not supported here: use a local path or file:///…", path, (int)scheme,
-                          path);
+                          "%s: the scheme '%.*s' is not supported here: use a local path or file:///…", path,
+                          (int)scheme, path);
     }
     path += 5; /* file:/x, file:///x */
     while (path[0] == '/' && path[1] == '/') {

@@ -1,5 +1,5 @@
-/* File systems: a path's scheme says which one serves it. Local paths are plain or file:///…; other schemes are refused with a
- * sentence that says so. */
+/* File systems: a path's scheme says which one serves it. Local paths are plain or file:///…; other schemes are refused
+ * with a sentence that says so. */
 #ifndef TFOS_FS_FS_H
 #define TFOS_FS_FS_H
 
@@ -22,7 +22,8 @@ tfos_status tfos__file_read(tfos__file *file, int64_t offset, void *to, size_t b
 /* Tells the system that the file will be read from front to back. */
 void tfos__file_hint_sequential(tfos__file *file);
 
-/* A file being written. It is hidden, beside its destination, until tfos__output_commit has made it durable and renamed it. */
+/* A file being written. It is hidden, beside its destination, until tfos__output_commit has made it durable and renamed
+ * it. */
 typedef struct tfos__output tfos__output;
 
 tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error);

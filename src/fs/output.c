@@ -4,8 +4,9 @@
  *   commit  fsync(file), rename to DIR/NAME, fsync(DIR)
  *   abort   unlink
  *
- * The leading dot keeps Hadoop, Spark and our own folder listings from taking a half-written file for data. A table of the hidden
- * names lets the command remove them when it is interrupted; its entries are never freed, so a signal handler may walk it at any time. */
+ * The leading dot keeps Hadoop, Spark and our own folder listings from taking a half-written file for data. A table of
+ * the hidden names lets the command remove them when it is interrupted; its entries are never freed, so a signal
+ * handler may walk it at any time. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* Codecs. zlib comes from the system, by dlopen: a static zlib cannot go into a shared library on Debian, and a linked one would meet
- * the zlib symbols that TensorFlow exports (RTLD_DEEPBIND keeps the two apart). */
+/* Codecs. zlib comes from the system, by dlopen: a static zlib cannot go into a shared library on Debian, and a linked
+ * one would meet the zlib symbols that TensorFlow exports (RTLD_DEEPBIND keeps the two apart). */
 #include "record/codec.h"
 
 #include <assert.h>
@@ -174,7 +174,8 @@ static tfos_codec detect(const uint8_t *bytes, size_t count, tfos__content conte
     return TFOS_CODEC_NONE;
 }
 
-/* A codec that the user states and the bytes contradict is the most common mistake with compressed files: say it at once. */
+/* A codec that the user states and the bytes contradict is the most common mistake with compressed files: say it at
+ * once. */
 static tfos_status choose_codec(tfos__stream *stream, tfos_codec asked, tfos__content content, tfos_error *error)
 {
     /* That text is zlib cannot be told for sure, but it can be believed. */
@@ -184,10 +185,10 @@ static tfos_status choose_codec(tfos__stream *stream, tfos_codec asked, tfos__co
     if (stream->codec == found || stream->peeked_bytes == 0) {
         return TFOS_OK;
     }
-    return tfos__fail(error, TFOS_CORRUPT, "%s: offset 0: expected %s data, found what looks like %s: state the codec '%s' or 'auto'",
-                      tfos__file_path(stream->file),
-                      asked == TFOS_CODEC_NONE ? "uncompressed" : tfos__codec_name(asked),
-                      found == TFOS_CODEC_NONE ? "uncompressed data" : tfos__codec_name(found), tfos__codec_name(found));
+    return tfos__fail(
+        error, TFOS_CORRUPT, "%s: offset 0: expected %s data, found what looks like %s: state the codec '%s' or 'auto'",
+        tfos__file_path(stream->file), asked == TFOS_CODEC_NONE ? "uncompressed" : tfos__codec_name(asked),
+        found == TFOS_CODEC_NONE ? "uncompressed data" : tfos__codec_name(found), tfos__codec_name(found));
 }
 
 static tfos_status start_inflating(tfos__stream *stream, tfos_error *error)
@@ -275,9 +276,11 @@ static tfos_status refill(tfos__stream *stream, tfos_error *error)
     stream->z.avail_in = (uInt)got;
     if (got == 0) {
         if (!stream->member_ended) {
-            return tfos__fail(error, TFOS_TRUNCATED, "%s: the %s data is cut short: it ends at offset %lld of the compressed file, after %lld bytes of data",
-                              tfos__file_path(stream->file), tfos__codec_name(stream->codec),
-                              (long long)stream->consumed, (long long)stream->produced);
+            return tfos__fail(
+                error, TFOS_TRUNCATED,
+                "%s: the %s data is cut short: it ends at offset %lld of the compressed file, after %lld bytes of data",
+                tfos__file_path(stream->file), tfos__codec_name(stream->codec), (long long)stream->consumed,
+                (long long)stream->produced);
         }
         stream->ended = true;
     }
@@ -294,7 +297,8 @@ static tfos_status next_member(tfos__stream *stream, tfos_error *error)
     TFOS_TRY(refill(stream, error));
     if (!stream->ended && stream->z.avail_in > 0 && *stream->z.next_in != 0) {
         if (stream->codec != TFOS_CODEC_GZIP) {
-            return tfos__fail(error, TFOS_CORRUPT, "%s: more data follows the end of the %s stream, at offset %lld of the compressed file",
+            return tfos__fail(error, TFOS_CORRUPT,
+                              "%s: more data follows the end of the %s stream, at offset %lld of the compressed file",
                               tfos__file_path(stream->file), tfos__codec_name(stream->codec),
                               (long long)(stream->consumed - stream->z.avail_in));
         }
@@ -321,11 +325,12 @@ static tfos_status inflate_some(tfos__stream *stream, uint8_t *to, size_t room, 
     if (result == Z_STREAM_END) {
         stream->member_ended = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        return tfos__fail(error, result == Z_MEM_ERROR ? TFOS_NO_MEMORY : TFOS_CORRUPT,
-                          "%s: the %s data is damaged near offset %lld of the compressed file, after %lld bytes of data: %s",
-                          tfos__file_path(stream->file), tfos__codec_name(stream->codec),
-                          (long long)(stream->consumed - stream->z.avail_in), (long long)stream->produced,
-                          stream->z.msg != NULL ? stream->z.msg : "not a valid stream");
+        return tfos__fail(
+            error, result == Z_MEM_ERROR ? TFOS_NO_MEMORY : TFOS_CORRUPT,
+            "%s: the %s data is damaged near offset %lld of the compressed file, after %lld bytes of data: %s",
+            tfos__file_path(stream->file), tfos__codec_name(stream->codec),
+            (long long)(stream->consumed - stream->z.avail_in), (long long)stream->produced,
+            stream->z.msg != NULL ? stream->z.msg : "not a valid stream");
     }
     return TFOS_OK;
 }
@@ -368,7 +373,8 @@ int64_t tfos__stream_left(const tfos__stream *stream)
 tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *error)
 {
     if (stream->codec != TFOS_CODEC_NONE || tfos__file_size(stream->file) < 0) {
-        return tfos__fail(error, TFOS_UNSUPPORTED, "%s: only an uncompressed file can be read from the middle, found %s",
+        return tfos__fail(error, TFOS_UNSUPPORTED,
+                          "%s: only an uncompressed file can be read from the middle, found %s",
                           tfos__file_path(stream->file),
                           stream->codec == TFOS_CODEC_NONE ? "a pipe" : tfos__codec_name(stream->codec));
     }
@@ -405,8 +411,8 @@ tfos_status tfos__deflater_new(tfos_codec codec, int level, tfos__deflater **out
     if (deflater == NULL) {
         return tfos__fail_memory(error, sizeof *deflater);
     }
-    int result = zlib.deflate_init(&deflater->z, level, Z_DEFLATED, window_bits(codec), 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
-                                   (int)sizeof deflater->z);
+    int result = zlib.deflate_init(&deflater->z, level, Z_DEFLATED, window_bits(codec), 8, Z_DEFAULT_STRATEGY,
+                                   ZLIB_VERSION, (int)sizeof deflater->z);
     if (result != Z_OK) {
         free(deflater);
         return tfos__fail(error, result == Z_MEM_ERROR ? TFOS_NO_MEMORY : TFOS_INVALID,

@@ -9,8 +9,8 @@
 
 typedef struct tfos__stream tfos__stream;
 
-/* What AUTO may find. A TFRecord file begins with a checksummed header, so each codec can be told for sure; text is plain unless it
- * begins like gzip. */
+/* What AUTO may find. A TFRecord file begins with a checksummed header, so each codec can be told for sure; text is
+ * plain unless it begins like gzip. */
 typedef enum tfos__content { TFOS__CONTENT_RECORDS, TFOS__CONTENT_TEXT } tfos__content;
 
 tfos_status tfos__stream_open(const char *path, tfos_codec codec, tfos__content content, tfos__stream **out,

@@ -1,7 +1,8 @@
 /* Records to rows.
  *
- * A record is walked once. Each feature's name is turned into a column (usually by one comparison, see example.h) and its values go
- * straight into the column's buffers; features that no column wants are stepped over by their length. Columns that were not met get a null.
+ * A record is walked once. Each feature's name is turned into a column (usually by one comparison, see example.h) and
+ * its values go straight into the column's buffers; features that no column wants are stepped over by their length.
+ * Columns that were not met get a null.
  *
  * The two common shapes have a path of their own: one number, and a packed list of floats. */
 #include "record/decode.h"
@@ -100,10 +101,11 @@ int64_t tfos__decoder_rows(const tfos__decoder *decoder)
 
 static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
 {
-    return tfos__fail(error, TFOS_CORRUPT,
-                      "the record is no tf.train.%s: its bytes do not parse (to read it as it is, ask for records of kind "
-                      "bytes)",
-                      decoder->record_kind == TFOS_RECORD_SEQUENCE ? "SequenceExample" : "Example");
+    return tfos__fail(
+        error, TFOS_CORRUPT,
+        "the record is no tf.train.%s: its bytes do not parse (to read it as it is, ask for records of kind "
+        "bytes)",
+        decoder->record_kind == TFOS_RECORD_SEQUENCE ? "SequenceExample" : "Example");
 }
 
 static tfos_status name_column(const target *column, tfos_status status, tfos_error *error)
@@ -188,8 +190,7 @@ static tfos_status put_packed(tfos__decoder *decoder, target *column, tfos__wire
 }
 
 /* One field of a list message: a packed run, a single value, or something unknown. */
-static tfos_status put_field(tfos__decoder *decoder, target *column, tfos__wire *list, uint32_t tag,
-                             tfos_error *error)
+static tfos_status put_field(tfos__decoder *decoder, target *column, tfos__wire *list, uint32_t tag, tfos_error *error)
 {
     uint64_t value;
     tfos__wire packed;
@@ -322,7 +323,8 @@ static tfos_status put_feature_list(tfos__decoder *decoder, target *column, tfos
     return tfos__vector_push_list(column->vector, error);
 }
 
-/* The value of a map entry for a column that wants it. A name that comes again replaces what it had: the last one wins. */
+/* The value of a map entry for a column that wants it. A name that comes again replaces what it had: the last one wins.
+ */
 static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
 {
     if (column->met == decoder->row) {
@@ -350,8 +352,7 @@ static int32_t look_up(tfos__decoder *decoder, tfos__wire name, bool lists)
 }
 
 /* The entries of Features or, with `lists`, of FeatureLists. */
-static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool lists, size_t *position,
-                               tfos_error *error)
+static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool lists, size_t *position, tfos_error *error)
 {
     tfos__name_order *order = lists ? &decoder->lists : &decoder->features;
     while (map.at < map.end) {

@@ -15,8 +15,9 @@ void tfos__decoder_free(tfos__decoder *decoder);
 /* Begins a batch of up to `rows` rows. */
 tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64_t rows, tfos_error *error);
 
-/* Appends one record as a row. `record` may be read up to 8 bytes beyond its end. On failure the batch is as before: CORRUPT if the
- * bytes are no such message; MISMATCH, RANGE, ENCODING or LIMIT, naming the column, if they do not go with the schema. */
+/* Appends one record as a row. `record` may be read up to 8 bytes beyond its end. On failure the batch is as before:
+ * CORRUPT if the bytes are no such message; MISMATCH, RANGE, ENCODING or LIMIT, naming the column, if they do not go
+ * with the schema. */
 tfos_status tfos__decoder_row(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_error *error);
 
 /* Rows appended since begin. */

@@ -1,7 +1,8 @@
 /* Rows to records.
  *
- * Lengths come before what they measure, so a feature is sized first and written second; everything above it (entry, map, message) is
- * sized from that. Names and the bytes around them are the same for every row and are prepared once. */
+ * Lengths come before what they measure, so a feature is sized first and written second; everything above it (entry,
+ * map, message) is sized from that. Names and the bytes around them are the same for every row and are prepared once.
+ */
 #include "record/encode.h"
 
 #include <assert.h>
@@ -271,8 +272,9 @@ static tfos_status append_feature_list(const prepared *column, const tfos_vector
 /* Room for the tag and length of a message whose length is not known yet: a length of at most 2^31 takes five bytes. */
 enum { MESSAGE_HEAD_BYTES = 6 };
 
-/* Appends the map of the features or, with `lists`, of the feature lists, as field 1 or 2 of the record. The length is written in front
- * when it is known, and the bytes are moved up to it: a few hundred bytes moved cost less than sizing every feature twice. */
+/* Appends the map of the features or, with `lists`, of the feature lists, as field 1 or 2 of the record. The length is
+ * written in front when it is known, and the bytes are moved up to it: a few hundred bytes moved cost less than sizing
+ * every feature twice. */
 static tfos_status append_map(const tfos__encoder *encoder, const tfos_batch *batch, int64_t row, bool lists,
                               tfos__buffer *out, tfos_error *error)
 {

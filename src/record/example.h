@@ -7,8 +7,8 @@
  *   FeatureList     { 1: Feature … }
  *   Feature         { 1: BytesList | 2: FloatList | 3: Int64List }, each { 1: value … }
  *
- * The usual encoding of an entry is taken in a few comparisons; everything else that protobuf allows (fields in another order, repeated,
- * unpacked, unknown) takes the long way and means the same. */
+ * The usual encoding of an entry is taken in a few comparisons; everything else that protobuf allows (fields in another
+ * order, repeated, unpacked, unknown) takes the long way and means the same. */
 #ifndef TFOS_RECORD_EXAMPLE_H
 #define TFOS_RECORD_EXAMPLE_H
 
@@ -27,8 +27,8 @@ const char *tfos__feature_kind_name(tfos__feature_kind kind);
 /* The kind that holds values of a type. */
 tfos__feature_kind tfos__feature_kind_of(tfos_type type);
 
-/* A Feature whose kind is known. `list` covers the one list message when `simple`; otherwise the Feature itself, in which the lists of
- * the last kind are to be joined (tfos__feature_next_list). */
+/* A Feature whose kind is known. `list` covers the one list message when `simple`; otherwise the Feature itself, in
+ * which the lists of the last kind are to be joined (tfos__feature_next_list). */
 typedef struct tfos__feature {
     tfos__feature_kind kind;
     bool simple;
@@ -53,8 +53,8 @@ static inline bool tfos__feature_parse(tfos__wire wire, tfos__feature *out)
     return tfos__feature_parse_slow(wire, out);
 }
 
-/* One number in the usual encoding: kind tag, length, value tag, length, value. Numbers of more than eight bytes are left to the general
- * way. Returns the bytes of the value, which begin at value.at + 4, or 0. */
+/* One number in the usual encoding: kind tag, length, value tag, length, value. Numbers of more than eight bytes are
+ * left to the general way. Returns the bytes of the value, which begin at value.at + 4, or 0. */
 static inline size_t tfos__feature_one_number(tfos__wire value, tfos__feature_kind kind)
 {
     const uint8_t *at = value.at;
@@ -75,8 +75,8 @@ int64_t tfos__list_count(tfos__feature_kind kind, tfos__wire list);
 /* The long way of tfos__entry_parse. */
 bool tfos__entry_parse_slow(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value);
 
-/* The name and the value of a map entry. Absent ones are empty. A value that occurs more than once is merged, which for messages means
- * that their bytes are put one after the other, in `joined`. */
+/* The name and the value of a map entry. Absent ones are empty. A value that occurs more than once is merged, which for
+ * messages means that their bytes are put one after the other, in `joined`. */
 static inline bool tfos__entry_parse(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value)
 {
     if (entry.end - entry.at >= 2 && entry.at[0] == 0x0A) {
@@ -96,8 +96,8 @@ bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined)
 
 /* ---- names in their usual order ---- */
 
-/* Writers put features in the same order in every record. So the name at position i is first compared with the name that was at position i
- * of the record before, and only looked up if it differs. */
+/* Writers put features in the same order in every record. So the name at position i is first compared with the name
+ * that was at position i of the record before, and only looked up if it differs. */
 typedef struct tfos__name_slot {
     int32_t id; /* what the name was last found to be */
     uint32_t bytes;
@@ -113,7 +113,8 @@ typedef struct tfos__name_order {
 void tfos__name_order_init(tfos__name_order *order);
 void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire name, int32_t id);
 
-/* Eight bytes at a time. Both sides may be read up to seven bytes beyond their end: the slot by its size, the record because buffers have slack. */
+/* Eight bytes at a time. Both sides may be read up to seven bytes beyond their end: the slot by its size, the record
+ * because buffers have slack. */
 static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t position, tfos__wire name)
 {
     const tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];

@@ -3,9 +3,9 @@
  *      0         8           16        24       28           32
  *      | magic   | file size | records | stride | file print | offset of record 0, stride, 2 · stride, … | crc |
  *
- * All little-endian, 8 bytes an offset; the checksum (masked crc32c) covers everything before it. One record in `stride` is listed: from
- * there at most stride - 1 headers are followed. The file print is a checksum of the first and the last bytes of the data file, so
- * that a file which was replaced by another of the same size is noticed. */
+ * All little-endian, 8 bytes an offset; the checksum (masked crc32c) covers everything before it. One record in
+ * `stride` is listed: from there at most stride - 1 headers are followed. The file print is a checksum of the first and
+ * the last bytes of the data file, so that a file which was replaced by another of the same size is noticed. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +55,8 @@ static tfos_status walk_load(header_walk *walk, tfos_error *error)
     walk->window_start = walk->offset;
     walk->window_bytes = 0;
     do {
-        TFOS_TRY(tfos__file_read(walk->file, walk->offset + (int64_t)walk->window_bytes, walk->window + walk->window_bytes,
-                                 WINDOW_BYTES - walk->window_bytes, &got, error));
+        TFOS_TRY(tfos__file_read(walk->file, walk->offset + (int64_t)walk->window_bytes,
+                                 walk->window + walk->window_bytes, WINDOW_BYTES - walk->window_bytes, &got, error));
         walk->window_bytes += got;
     } while (got > 0 && walk->window_bytes < TFOS__FRAME_HEADER_BYTES);
     return TFOS_OK;
@@ -72,19 +72,22 @@ static tfos_status walk_next(header_walk *walk, tfos_error *error)
     const char *path = tfos__file_path(walk->file);
     int64_t left = walk->size - walk->offset;
     if (left < TFOS__FRAME_OVERHEAD_BYTES || walk->window_bytes < TFOS__FRAME_HEADER_BYTES) {
-        return tfos__fail(error, TFOS_TRUNCATED, "%s: offset %lld (record %lld): the record is cut short: %lld bytes are left",
-                          path, (long long)walk->offset, (long long)walk->record, (long long)left);
+        return tfos__fail(error, TFOS_TRUNCATED,
+                          "%s: offset %lld (record %lld): the record is cut short: %lld bytes are left", path,
+                          (long long)walk->offset, (long long)walk->record, (long long)left);
     }
     uint64_t length;
     if (!tfos__frame_header(walk->window + (walk->offset - walk->window_start), &length)) {
-        return tfos__fail(error, TFOS_CORRUPT, "%s: offset %lld (record %lld): the checksum of the header does not match", path,
+        return tfos__fail(error, TFOS_CORRUPT,
+                          "%s: offset %lld (record %lld): the checksum of the header does not match", path,
                           (long long)walk->offset, (long long)walk->record);
     }
     if (length > (uint64_t)(left - TFOS__FRAME_OVERHEAD_BYTES)) {
-        return tfos__fail(error, TFOS_TRUNCATED,
-                          "%s: offset %lld (record %lld): the record is cut short: expected %llu bytes, the file has %lld left",
-                          path, (long long)walk->offset, (long long)walk->record,
-                          (unsigned long long)length + TFOS__FRAME_OVERHEAD_BYTES, (long long)left);
+        return tfos__fail(
+            error, TFOS_TRUNCATED,
+            "%s: offset %lld (record %lld): the record is cut short: expected %llu bytes, the file has %lld left", path,
+            (long long)walk->offset, (long long)walk->record, (unsigned long long)length + TFOS__FRAME_OVERHEAD_BYTES,
+            (long long)left);
     }
     walk->offset += (int64_t)length + TFOS__FRAME_OVERHEAD_BYTES;
     walk->record++;
@@ -226,8 +229,8 @@ tfos_status tfos__index_parse(const uint8_t *bytes, size_t count, const char *na
                               tfos_error *error)
 {
     if (count < HEAD_BYTES + TAIL_BYTES || memcmp(bytes, MAGIC, 8) != 0) {
-        return tfos__fail(error, TFOS_CORRUPT, "%s: expected an index of a TFRecord file, found something else: build it again",
-                          name);
+        return tfos__fail(error, TFOS_CORRUPT,
+                          "%s: expected an index of a TFRecord file, found something else: build it again", name);
     }
     uint32_t crc = tfos__load_u32(bytes + count - TAIL_BYTES);
     if (tfos__crc32c_mask(tfos__crc32c(0, bytes, count - TAIL_BYTES)) != crc) {
@@ -249,7 +252,8 @@ tfos_status tfos__index_parse(const uint8_t *bytes, size_t count, const char *na
         before = offset;
     }
     if (!sound) {
-        return tfos__fail(error, TFOS_CORRUPT, "%s: the numbers in the index contradict each other: build it again", name);
+        return tfos__fail(error, TFOS_CORRUPT, "%s: the numbers in the index contradict each other: build it again",
+                          name);
     }
     *out = head;
     return TFOS_OK;
@@ -259,13 +263,15 @@ static tfos_status check_fresh(tfos__file *file, const tfos__index_head *head, c
 {
     uint32_t print;
     if (head->file_bytes != tfos__file_size(file)) {
-        return tfos__fail(error, TFOS_MISMATCH,
-                          "%s: the file has changed since it was indexed: %lld bytes then, %lld now: build the index again",
-                          path, (long long)head->file_bytes, (long long)tfos__file_size(file));
+        return tfos__fail(
+            error, TFOS_MISMATCH,
+            "%s: the file has changed since it was indexed: %lld bytes then, %lld now: build the index again", path,
+            (long long)head->file_bytes, (long long)tfos__file_size(file));
     }
     TFOS_TRY(file_print(file, &print, error));
     if (print != head->file_print) {
-        return tfos__fail(error, TFOS_MISMATCH, "%s: the file has changed since it was indexed: build the index again", path);
+        return tfos__fail(error, TFOS_MISMATCH, "%s: the file has changed since it was indexed: build the index again",
+                          path);
     }
     return TFOS_OK;
 }
@@ -348,8 +354,8 @@ static tfos_status walk_from(tfos_index *index, size_t block, int64_t until_reco
 tfos_status tfos_index_offset(tfos_index *index, int64_t record, int64_t *out, tfos_error *error)
 {
     if (record < 0 || record > index->records) {
-        return tfos__fail(error, TFOS_RANGE, "%s: there is no record %lld: the file has %lld", tfos__file_path(index->file),
-                          (long long)record, (long long)index->records);
+        return tfos__fail(error, TFOS_RANGE, "%s: there is no record %lld: the file has %lld",
+                          tfos__file_path(index->file), (long long)record, (long long)index->records);
     }
     if (record == index->records) {
         *out = index->file_bytes;
@@ -403,8 +409,7 @@ static tfos_status count_headers(const char *path, int64_t *out, tfos_error *err
     TFOS_TRY(tfos__file_open(path, &file, error));
     tfos_status status = walk_new(file, &walk, error);
     if (status == TFOS_OK) {
-        while ((status = walk_next(walk, error)) == TFOS_OK) {
-        }
+        while ((status = walk_next(walk, error)) == TFOS_OK) {}
         *out = status == TFOS_END ? walk->record : *out;
         status = status == TFOS_END ? TFOS_OK : status;
         free(walk);

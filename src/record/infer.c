@@ -1,7 +1,8 @@
 /* Schema inference: one pass over the records, every thread with findings of its own, joined at the end.
  *
- * The names that a thread has met are a tfos_schema (for its table of names); what it knows of each is beside it. A name that comes twice
- * in a record counts with its last value, so what a record says of a feature is pending until the next record speaks of it. */
+ * The names that a thread has met are a tfos_schema (for its table of names); what it knows of each is beside it. A
+ * name that comes twice in a record counts with its last value, so what a record says of a feature is pending until the
+ * next record speaks of it. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -70,10 +71,11 @@ static void findings_reset(thread_findings *findings)
 
 static tfos_status fail_both(const char *name, tfos_error *error)
 {
-    return tfos__fail(error, TFOS_MISMATCH,
-                      "feature '%s' is in the context of one record and in the feature lists of another (or of the same): "
-                      "rename one, or give a schema",
-                      name);
+    return tfos__fail(
+        error, TFOS_MISMATCH,
+        "feature '%s' is in the context of one record and in the feature lists of another (or of the same): "
+        "rename one, or give a schema",
+        name);
 }
 
 /* The index of a name, which is added if it is new. */
@@ -250,7 +252,8 @@ static tfos_status hear_feature_list(tfos__wire value, bool text, said *out, tfo
     return TFOS_OK;
 }
 
-/* Whether a feature is one number, as it has been before: then it says nothing new. Most features of most records are. */
+/* Whether a feature is one number, as it has been before: then it says nothing new. Most features of most records are.
+ */
 static inline bool hear_one_number(const feature_finding *finding, tfos__wire value)
 {
     if (finding->all.least > 1 || finding->all.most < 1) {
@@ -430,8 +433,8 @@ static tfos_field conclude(const thread_findings *findings, size_t index, bool s
                  : all->text && all->most >= 0      ? TFOS_TYPE_STRING
                                                     : TFOS_TYPE_BINARY;
     bool equal = all->least == all->most;
-    /* A missing fixed list takes as much memory as one that is there, so a feature that is rarely there is not made fixed: a small file
-     * could ask for any amount of memory otherwise. */
+    /* A missing fixed list takes as much memory as one that is there, so a feature that is rarely there is not made
+     * fixed: a small file could ask for any amount of memory otherwise. */
     bool gaps = field.feature_list ? all->inner_null : missing;
     if (all->most < 0 || (equal && all->most == 1)) {
         field.shape = TFOS_SHAPE_SCALAR;
@@ -450,13 +453,13 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Columns in the order of their names: the order on the wire is an accident of the writer's hash table. */
-static tfos_status make_schema(const thread_findings *findings, const tfos_paths *paths, tfos_record_kind asked, bool sampled,
-                               tfos_schema **out, tfos_error *error)
+static tfos_status make_schema(const thread_findings *findings, const tfos_paths *paths, tfos_record_kind asked,
+                               bool sampled, tfos_schema **out, tfos_error *error)
 {
     size_t count = tfos_schema_field_count(findings->names);
     if (findings->records == 0) {
-        return tfos__fail(error, TFOS_NOT_FOUND, "%s%s: no record to infer a schema from: give a schema", paths->path[0],
-                          paths->count > 1 ? " and the other files" : "");
+        return tfos__fail(error, TFOS_NOT_FOUND, "%s%s: no record to infer a schema from: give a schema",
+                          paths->path[0], paths->count > 1 ? " and the other files" : "");
     }
     tfos_field *fields = calloc(count + 1, sizeof *fields);
     if (fields == NULL) {
@@ -514,9 +517,9 @@ tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *
         return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
     }
     inference_state inference = {.asked = options->record,
-                           .on_corrupt = options->on_corrupt,
-                           .sample_left = options->infer_records > 0 ? options->infer_records : -1,
-                           .count = tfos__scan_workers(tfos__scan_threads(options->threads))};
+                                 .on_corrupt = options->on_corrupt,
+                                 .sample_left = options->infer_records > 0 ? options->infer_records : -1,
+                                 .count = tfos__scan_workers(tfos__scan_threads(options->threads))};
     inference.per_thread = calloc((size_t)inference.count, sizeof *inference.per_thread);
     if (inference.per_thread == NULL) {
         return tfos__fail_memory(error, (size_t)inference.count * sizeof *inference.per_thread);

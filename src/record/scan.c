@@ -44,7 +44,7 @@ struct tfos__scan {
     pthread_mutex_t lock;
     pthread_cond_t work_ready;    /* a thread may find something to do */
     pthread_cond_t outcome_ready; /* the consumer may find what it waits for */
-    int idle_threads; /* that wait for work_ready */
+    int idle_threads;             /* that wait for work_ready */
     bool consumer_waits;
     int under_way;
     int limit;
@@ -85,8 +85,7 @@ void tfos__scan_count_memory(tfos__scan *scan, int64_t bytes)
 {
     long long now = atomic_fetch_add(&scan->memory, bytes) + bytes;
     long long peak = atomic_load(&scan->memory_peak);
-    while (now > peak && !atomic_compare_exchange_weak(&scan->memory_peak, &peak, now)) {
-    }
+    while (now > peak && !atomic_compare_exchange_weak(&scan->memory_peak, &peak, now)) {}
 }
 
 void tfos__scan_progress(const tfos__scan *scan, tfos_progress *out)

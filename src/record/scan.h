@@ -1,19 +1,23 @@
 /* Scan: a pool of threads that works through the chunks of many files.
  *
- * Small files that follow each other form a group, which is read as one sequence of chunks; a large file is a group of its own. One thread
- * at a time makes the next chunk of a group (see source.h); then it works on that chunk while another makes the one after it. Up to as many
- * groups as there are threads are open at a time, so that compressed files are inflated side by side.
+ * Small files that follow each other form a group, which is read as one sequence of chunks; a large file is a group of
+ * its own. One thread at a time makes the next chunk of a group (see source.h); then it works on that chunk while
+ * another makes the one after it. Up to as many groups as there are threads are open at a time, so that compressed
+ * files are inflated side by side.
  *
- * Results are handed out in order, or as they are ready. A bounded number of chunks is under way, counted from the moment that it is taken up
- * until its result is handed out; the one that the consumer waits for next may always be taken up. */
+ * Results are handed out in order, or as they are ready. A bounded number of chunks is under way, counted from the
+ * moment that it is taken up until its result is handed out; the one that the consumer waits for next may always be
+ * taken up. */
 #ifndef TFOS_RECORD_SCAN_H
 #define TFOS_RECORD_SCAN_H
 
 #include "record/source.h"
 
-/* What is done with a chunk. Called by several threads at once, with numbers from 0 to threads - 1 (0 when there are none). */
+/* What is done with a chunk. Called by several threads at once, with numbers from 0 to threads - 1 (0 when there are
+ * none). */
 typedef struct tfos__scan_work {
-    /* Makes a result of the chunk, or NULL if it gives none. On failure a result may be given as well: what came before the failure. */
+    /* Makes a result of the chunk, or NULL if it gives none. On failure a result may be given as well: what came before
+     * the failure. */
     tfos_status (*run)(void *context, int thread, tfos__chunk *chunk, void **result, tfos_error *error);
     /* Frees a result that nobody took. */
     void (*drop)(void *context, void *result);
@@ -28,7 +32,8 @@ typedef struct tfos__scan_options {
 
 typedef struct tfos__scan tfos__scan;
 
-/* The number of threads that -1 stands for, and the number of `thread` numbers that the work must expect: at least 1. */
+/* The number of threads that -1 stands for, and the number of `thread` numbers that the work must expect: at least 1.
+ */
 int tfos__scan_threads(int asked);
 int tfos__scan_workers(int threads);
 

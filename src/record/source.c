@@ -4,11 +4,12 @@
  *             0                          at                        size
  *                                        ^ file offset `offset`
  *
- * The bytes from `at` on are moved to the next chunk's buffer. How much to read is estimated from the records of the last chunk, so
- * little is moved.
+ * The bytes from `at` on are moved to the next chunk's buffer. How much to read is estimated from the records of the
+ * last chunk, so little is moved.
  *
- * Where a header is wrong, everything up to the next record whose two checksums match is a hole. The search needs an empty buffer (so
- * that scanning a gigabyte of zeros needs no gigabyte of memory): a chunk that has records is handed out first. */
+ * Where a header is wrong, everything up to the next record whose two checksums match is a hole. The search needs an
+ * empty buffer (so that scanning a gigabyte of zeros needs no gigabyte of memory): a chunk that has records is handed
+ * out first. */
 #include "record/source.h"
 
 #include <assert.h>
@@ -80,7 +81,8 @@ static size_t available(const tfos__source *source)
 
 /* ---- reading ---- */
 
-/* Reads at least `needed` more bytes, if the file has them. A length that is a lie costs at most as much memory as there is data. */
+/* Reads at least `needed` more bytes, if the file has them. A length that is a lie costs at most as much memory as
+ * there is data. */
 static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, tfos_error *error)
 {
     int64_t wanted = tfos__min_i64(rows_left * source->mean_bytes, source->options.chunk_bytes - (int64_t)source->at);
@@ -93,8 +95,7 @@ static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, 
     TFOS_TRY(tfos__buffer_reserve(&source->data, source->data.size + step, error));
     size_t got = 0;
     tfos_error trouble;
-    tfos_status status =
-        tfos__stream_read(source->stream, source->data.data + source->data.size, step, &got, &trouble);
+    tfos_status status = tfos__stream_read(source->stream, source->data.data + source->data.size, step, &got, &trouble);
     bool damage = status == TFOS_CORRUPT || status == TFOS_TRUNCATED;
     if (damage && source->options.on_corrupt == TFOS_ON_CORRUPT_SKIP) {
         /* Compressed data that is damaged ends there: nothing behind can be inflated. */
@@ -198,8 +199,8 @@ static tfos_status damaged(tfos__source *source, tfos__chunk *chunk, tfos_status
                       (long long)source->offset, plain ? "" : " of the uncompressed data", number, why);
 }
 
-/* Looks for a record at `at` or behind: a header whose checksum matches and, since eight random bytes in four billion do, a payload
- * whose checksum matches too. Ends there, or at the end of the file. */
+/* Looks for a record at `at` or behind: a header whose checksum matches and, since eight random bytes in four billion
+ * do, a payload whose checksum matches too. Ends there, or at the end of the file. */
 static tfos_status search(tfos__source *source, tfos_error *error)
 {
     for (;;) {
@@ -215,8 +216,8 @@ static tfos_status search(tfos__source *source, tfos_error *error)
             bool fits = missing == 0 || (!source->stream_ended && (left < 0 || missing <= (size_t)left));
             if (!fits) {
                 missing = 0;
-            } else if (missing == 0 && tfos__frame_payload(source->data.data + source->at + TFOS__FRAME_HEADER_BYTES,
-                                                           (size_t)length)) {
+            } else if (missing == 0 &&
+                       tfos__frame_payload(source->data.data + source->at + TFOS__FRAME_HEADER_BYTES, (size_t)length)) {
                 return TFOS_OK;
             }
         }
@@ -272,7 +273,8 @@ static tfos_status no_header(tfos__source *source, tfos__chunk *chunk, hop_resul
     *result = HOP_HOLE;
     if (source->offset == 0) {
         snprintf(why, sizeof why,
-                 "the checksum of the header does not match: expected a TFRecord file, found something else or a damaged first "
+                 "the checksum of the header does not match: expected a TFRecord file, found something else or a "
+                 "damaged first "
                  "header");
     } else {
         snprintf(why, sizeof why, "the checksum of the header does not match: expected a record here");

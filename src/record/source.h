@@ -1,9 +1,9 @@
 /* Source: files in, chunks of whole records out.
  *
- * A chunk is the unit of work of a thread: a buffer that holds whole records and a list of where they are. Making chunks is the
- * serial part of reading (bytes are read or inflated, and the headers are followed); checking payloads and parsing them is left to
- * whoever gets the chunk. Every record is found by following the headers from the start of the file, so its number and offset are known
- * and no boundary is guessed. */
+ * A chunk is the unit of work of a thread: a buffer that holds whole records and a list of where they are. Making
+ * chunks is the serial part of reading (bytes are read or inflated, and the headers are followed); checking payloads
+ * and parsing them is left to whoever gets the chunk. Every record is found by following the headers from the start of
+ * the file, so its number and offset are known and no boundary is guessed. */
 #ifndef TFOS_RECORD_SOURCE_H
 #define TFOS_RECORD_SOURCE_H
 
@@ -69,8 +69,9 @@ tfos_status tfos__chunk_skip(tfos__chunk *chunk, size_t span, tfos_status status
 /* Puts the holes in the order of their files and offsets. */
 void tfos__chunk_sort_holes(tfos__chunk *chunk);
 
-/* Checks the payload of each record and hands it to `function`. A record that is damaged, by its checksum or because `function` says
- * CORRUPT, is an error or, with on_corrupt=skip, a hole; another status of `function` is an error. Errors say where. */
+/* Checks the payload of each record and hands it to `function`. A record that is damaged, by its checksum or because
+ * `function` says CORRUPT, is an error or, with on_corrupt=skip, a hole; another status of `function` is an error.
+ * Errors say where. */
 typedef tfos_status (*tfos__record_function)(void *context, size_t span, const uint8_t *record, size_t bytes,
                                              tfos_error *error);
 tfos_status tfos__chunk_each(tfos__chunk *chunk, tfos_on_corrupt on_corrupt, tfos__record_function function,
@@ -87,8 +88,8 @@ typedef struct tfos__source_options {
 
 typedef struct tfos__source tfos__source;
 
-/* Reads `count` files one after the other. Paths stay the caller's and live as long as the source and its chunks; `first_index` is the
- * number of the first of them. */
+/* Reads `count` files one after the other. Paths stay the caller's and live as long as the source and its chunks;
+ * `first_index` is the number of the first of them. */
 tfos_status tfos__source_new(const char *const *paths, size_t count, size_t first_index,
                              const tfos__source_options *options, tfos__source **out, tfos_error *error);
 void tfos__source_free(tfos__source *source);

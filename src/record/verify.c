@@ -90,7 +90,8 @@ static void publish(const tfos__scan *scan, tfos_progress *out)
 static tfos_status run_checks(const tfos_paths *paths, const tfos_read_options *options, int threads, check_plan *plan,
                               tfos_damage_function function, void *context, tfos_progress *progress, tfos_error *error)
 {
-    /* Chunks that stay in a core's cache between reading and checking; larger ones where a hand-over costs more than that gains. */
+    /* Chunks that stay in a core's cache between reading and checking; larger ones where a hand-over costs more than
+     * that gains. */
     enum { CHUNK_ROWS = 1 << 20, CHUNK_BYTES = 128 * 1024, THREADED_CHUNK_BYTES = 1 << 20 };
     tfos__scan_options scan_options = {.source = {.codec = options->codec,
                                                   .on_corrupt = TFOS_ON_CORRUPT_SKIP,
@@ -125,8 +126,8 @@ tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_read_options
     int threads = tfos__scan_threads(options->threads);
     int workers = tfos__scan_workers(threads);
     check_plan plan = {.parse = parse,
-                     .sequence = options->record != TFOS_RECORD_EXAMPLE,
-                     .joined = calloc((size_t)workers, sizeof(tfos__buffer))};
+                       .sequence = options->record != TFOS_RECORD_EXAMPLE,
+                       .joined = calloc((size_t)workers, sizeof(tfos__buffer))};
     if (plan.joined == NULL) {
         return tfos__fail_memory(error, (size_t)workers * sizeof(tfos__buffer));
     }

@@ -39,8 +39,7 @@ static void free_writer(tfos_writer *writer)
     free(writer);
 }
 
-tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out,
-                             tfos_error *error)
+tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out, tfos_error *error)
 {
     tfos_write_options defaults;
     tfos_write_options_init(&defaults);
@@ -187,7 +186,8 @@ tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos
     return settle(writer, status, &trouble, error);
 }
 
-/* Rows of an Arrow array are imported a few thousand at a time, so that memory stays bounded whatever the array's length. */
+/* Rows of an Arrow array are imported a few thousand at a time, so that memory stays bounded whatever the array's
+ * length. */
 static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *array, const struct ArrowSchema *type,
                                tfos_error *error)
 {
