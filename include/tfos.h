@@ -108,6 +108,34 @@ typedef void (*tfos_log_function)(tfos_log_level level, const char *message, voi
  * Thread: any. */
 TFOS_API void tfos_log_set(tfos_log_function function, void *context);
 
+/* ---- Settings -------------------------------------------------------------------------------------------------- */
+
+/* What a user may set without naming it in a call. docs/config.md is made from this table. */
+typedef struct tfos_setting {
+    const char *key;         /* "records.batch_rows" */
+    const char *environment; /* "TFOS_RECORDS_BATCH_ROWS" */
+    int64_t fallback;        /* when nobody sets it */
+    int64_t least;
+    int64_t most;
+    const char *text; /* what it means, in a sentence */
+} tfos_setting;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_setting_count(void);
+
+/* The setting at `index`, which is below the count.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const tfos_setting *tfos_setting_at(size_t index);
+
+/* Parses a whole number that may end in KiB, MiB or GiB.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_number_parse(const char *text, int64_t *out, tfos_error *error);
+
 /* ---- Arrow C data interface: the structs that cross language borders -------------------------------------------- */
 
 #ifndef ARROW_C_DATA_INTERFACE
@@ -388,10 +416,10 @@ typedef struct tfos_read_options {
     tfos_record_kind record; /* when the schema is NULL */
     tfos_codec codec;
     tfos_on_corrupt on_corrupt;
-    int64_t batch_rows;    /* most rows of a batch */
-    int64_t batch_bytes;   /* a batch ends once its records reach this size */
+    int64_t batch_rows;    /* most rows of a batch; 0: the setting records.batch_rows */
+    int64_t batch_bytes;   /* a batch ends once its records reach this size; 0: the setting records.batch_bytes */
     int64_t infer_records; /* 0: infer from every record */
-    int32_t threads;       /* 0: work in the calling thread; -1: as many as the process has cores */
+    int32_t threads;       /* 0: work in the calling thread; -1: the setting records.threads, by default every core */
     bool ordered;          /* rows come in file order; false: as they are ready */
     int64_t range_start;   /* only records that start in [range_start, range_end) of each file; uncompressed files */
     int64_t range_end;     /* -1: to the end */

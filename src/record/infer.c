@@ -47,7 +47,8 @@ typedef struct inference_state {
     tfos_record_kind asked;
     tfos_on_corrupt on_corrupt;
     int64_t sample_left; /* -1: all */
-    int count;
+    int threads;
+    int count; /* of per_thread: at least 1 */
     thread_findings *per_thread;
 } inference_state;
 
@@ -495,7 +496,7 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
                    .chunk_bytes = CHUNK_BYTES,
                    .range_start = options->range_start,
                    .range_end = options->range_end},
-        .threads = inference->sample_left >= 0 ? 0 : tfos__scan_threads(options->threads),
+        .threads = inference->sample_left >= 0 ? 0 : inference->threads,
         .ordered = true, /* so that of several errors it is the first that is told */
     };
     tfos__scan_work work = {hear_chunk, drop_nothing, inference};
@@ -513,13 +514,16 @@ tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *
     tfos_read_options defaults;
     tfos_read_options_init(&defaults);
     options = options != NULL ? options : &defaults;
+    int32_t threads = options->threads;
+    TFOS_TRY(tfos__scan_threads(&threads, error));
     if (options->record == TFOS_RECORD_BYTES) {
         return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
     }
     inference_state inference = {.asked = options->record,
                                  .on_corrupt = options->on_corrupt,
                                  .sample_left = options->infer_records > 0 ? options->infer_records : -1,
-                                 .count = tfos__scan_workers(tfos__scan_threads(options->threads))};
+                                 .threads = threads,
+                                 .count = tfos__scan_workers(threads)};
     inference.per_thread = calloc((size_t)inference.count, sizeof *inference.per_thread);
     if (inference.per_thread == NULL) {
         return tfos__fail_memory(error, (size_t)inference.count * sizeof *inference.per_thread);

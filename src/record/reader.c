@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "column/batch.h"
 #include "record/decode.h"
@@ -24,28 +25,25 @@ void tfos_read_options_init(tfos_read_options *options)
     *options = (tfos_read_options){.record = TFOS_RECORD_AUTO,
                                    .codec = TFOS_CODEC_AUTO,
                                    .on_corrupt = TFOS_ON_CORRUPT_ERROR,
-                                   .batch_rows = 1024,
-                                   .batch_bytes = 16 << 20,
                                    .threads = -1,
                                    .ordered = true,
                                    .range_end = -1};
 }
 
-static tfos_status check_options(const tfos_read_options *options, tfos_error *error)
+/* Puts the settings in where the caller left the choice to them. */
+static tfos_status settle_options(tfos_read_options *options, tfos_error *error)
 {
-    if (options->batch_rows < 1 || options->batch_rows > 1 << 24) {
-        return tfos__fail(error, TFOS_INVALID, "batch_rows must be from 1 to %d, found %lld", 1 << 24,
-                          (long long)options->batch_rows);
+    TFOS_TRY(
+        tfos__setting_choose(TFOS__SETTING_RECORDS_BATCH_ROWS, options->batch_rows, 0, &options->batch_rows, error));
+    TFOS_TRY(
+        tfos__setting_choose(TFOS__SETTING_RECORDS_BATCH_BYTES, options->batch_bytes, 0, &options->batch_bytes, error));
+    if (options->infer_records < 0 || options->range_start < 0 || options->range_end < -1) {
+        return tfos__fail(
+            error, TFOS_INVALID,
+            "infer_records and range_start must be 0 or more, range_end -1 or more, found %lld, %lld, %lld",
+            (long long)options->infer_records, (long long)options->range_start, (long long)options->range_end);
     }
-    if (options->batch_bytes < 1 || options->batch_bytes > 1 << 30) {
-        return tfos__fail(error, TFOS_INVALID, "batch_bytes must be from 1 to %d, found %lld", 1 << 30,
-                          (long long)options->batch_bytes);
-    }
-    if (options->threads < -1 || options->infer_records < 0 || options->range_start < 0 || options->range_end < -1) {
-        return tfos__fail(error, TFOS_INVALID,
-                          "threads must be -1 or more, infer_records and range_start 0 or more, range_end -1 or more");
-    }
-    return TFOS_OK;
+    return tfos__scan_threads(&options->threads, error);
 }
 
 static tfos_status copy_paths(const tfos_paths *from, tfos_paths **out, tfos_error *error)
@@ -144,7 +142,7 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
 {
     TFOS_TRY(copy_paths(paths, &reader->paths, error));
     TFOS_TRY(choose_schema(reader->paths, options, &reader->schema, error));
-    int threads = tfos__scan_threads(options->threads);
+    int threads = options->threads;
     TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
     int count = tfos__scan_workers(threads);
     reader->decoders = calloc((size_t)count, sizeof *reader->decoders);
@@ -169,17 +167,17 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
 tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *options, tfos_reader **out,
                              tfos_error *error)
 {
-    tfos_read_options defaults;
-    tfos_read_options_init(&defaults);
-    options = options != NULL ? options : &defaults;
-    TFOS_TRY(check_options(options, error));
+    tfos_read_options settled;
+    tfos_read_options_init(&settled);
+    settled = options != NULL ? *options : settled;
+    TFOS_TRY(settle_options(&settled, error));
     tfos_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL) {
         return tfos__fail_memory(error, sizeof *reader);
     }
     pthread_mutex_init(&reader->next_lock, NULL);
-    reader->on_corrupt = options->on_corrupt;
-    tfos_status status = open_parts(reader, paths, options, error);
+    reader->on_corrupt = settled.on_corrupt;
+    tfos_status status = open_parts(reader, paths, &settled, error);
     if (status != TFOS_OK) {
         tfos_reader_close(reader);
         return status;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/config.h"
 #include "base/status.h"
 
 enum { GROUP_BYTES = 4 << 20, MAX_THREADS = 256 };
@@ -64,14 +65,16 @@ struct tfos__scan {
     atomic_llong memory_peak;
 };
 
-int tfos__scan_threads(int asked)
+tfos_status tfos__scan_threads(int32_t *threads, tfos_error *error)
 {
-    if (asked >= 0) {
-        return asked < MAX_THREADS ? asked : MAX_THREADS;
+    int64_t count;
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_RECORDS_THREADS, *threads, -1, &count, error));
+    if (count < 0) {
+        cpu_set_t cores;
+        count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
     }
-    cpu_set_t cores;
-    int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-    return count < MAX_THREADS ? count : MAX_THREADS;
+    *threads = count < MAX_THREADS ? (int32_t)count : MAX_THREADS;
+    return TFOS_OK;
 }
 
 int tfos__scan_workers(int threads)

@@ -32,9 +32,10 @@ typedef struct tfos__scan_options {
 
 typedef struct tfos__scan tfos__scan;
 
-/* The number of threads that -1 stands for, and the number of `thread` numbers that the work must expect: at least 1.
- */
-int tfos__scan_threads(int asked);
+/* Replaces -1 by the setting, and that by the number of cores. */
+tfos_status tfos__scan_threads(int32_t *threads, tfos_error *error);
+
+/* The number of `thread` numbers that the work must expect: at least 1. */
 int tfos__scan_workers(int threads);
 
 /* `paths` stays the caller's and lives as long as the scan. */

@@ -123,7 +123,8 @@ tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_read_options
     tfos_read_options defaults;
     tfos_read_options_init(&defaults);
     options = options != NULL ? options : &defaults;
-    int threads = tfos__scan_threads(options->threads);
+    int32_t threads = options->threads;
+    TFOS_TRY(tfos__scan_threads(&threads, error));
     int workers = tfos__scan_workers(threads);
     check_plan plan = {.parse = parse,
                        .sequence = options->record != TFOS_RECORD_EXAMPLE,

@@ -1,0 +1,81 @@
+/* Settings. Numbers only so far; sizes may be written with a unit (64KiB, 1MiB, 2GiB). */
+#include "base/config.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static const tfos_setting settings[] = {
+#define SETTING(name, key, fallback, least, most, text) {key, "TFOS_" #name, fallback, least, most, text},
+    TFOS__SETTING_MAP(SETTING)
+#undef SETTING
+};
+
+enum { SETTING_COUNT = sizeof settings / sizeof settings[0] };
+
+size_t tfos_setting_count(void)
+{
+    return SETTING_COUNT;
+}
+
+const tfos_setting *tfos_setting_at(size_t index)
+{
+    assert(index < SETTING_COUNT);
+    return &settings[index];
+}
+
+tfos_status tfos_number_parse(const char *text, int64_t *out, tfos_error *error)
+{
+    static const struct {
+        const char *unit;
+        int64_t factor;
+    } units[] = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    for (size_t i = 0; i < sizeof units / sizeof units[0] && end != text && errno == 0; i++) {
+        int64_t product;
+        if (strcmp(end, units[i].unit) == 0 && !__builtin_mul_overflow(number, units[i].factor, &product)) {
+            *out = product;
+            return TFOS_OK;
+        }
+    }
+    return tfos__fail(error, TFOS_INVALID,
+                      "expected a whole number, with KiB, MiB or GiB behind it if wanted, found '%s'",
+                      tfos__printable_of(text, strlen(text)).text);
+}
+
+static tfos_status check(const tfos_setting *setting, const char *where, int64_t value, tfos_error *error)
+{
+    if (value < setting->least || value > setting->most) {
+        return tfos__fail(error, TFOS_INVALID, "%s must be from %lld to %lld, found %lld", where,
+                          (long long)setting->least, (long long)setting->most, (long long)value);
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__setting_choose(tfos__setting which, int64_t given, int64_t unset, int64_t *out, tfos_error *error)
+{
+    const tfos_setting *setting = &settings[which];
+    int64_t value = given;
+    if (given != unset) {
+        const char *option = strchr(setting->key, '.') + 1;
+        TFOS_TRY(check(setting, option, value, error));
+    } else {
+        const char *text = getenv(setting->environment);
+        value = setting->fallback;
+        if (text != NULL && text[0] != '\0') {
+            tfos_status status = tfos_number_parse(text, &value, error);
+            if (status != TFOS_OK) {
+                tfos__error_prefix(error, "the environment variable %s", setting->environment);
+                return status;
+            }
+        }
+        TFOS_TRY(check(setting, setting->environment, value, error));
+    }
+    *out = value;
+    return TFOS_OK;
+}

@@ -1,0 +1,25 @@
+/* Settings: one table of everything that a user may set without naming it in a call. */
+#ifndef TFOS_BASE_CONFIG_H
+#define TFOS_BASE_CONFIG_H
+
+#include "tfos.h"
+
+/* X(NAME, key, default, least, most, sentence). The environment variable is TFOS_ and NAME. */
+#define TFOS__SETTING_MAP(X)                                                                                           \
+    X(RECORDS_BATCH_ROWS, "records.batch_rows", 1024, 1, 1 << 24, "Most rows of a batch that a reader hands out.")     \
+    X(RECORDS_BATCH_BYTES, "records.batch_bytes", 16 << 20, 1, 1 << 30,                                                \
+      "A batch ends once its records have this many bytes, whatever their number.")                                    \
+    X(RECORDS_THREADS, "records.threads", -1, -1, 256,                                                                 \
+      "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")
+
+typedef enum tfos__setting {
+#define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,
+    TFOS__SETTING_MAP(TFOS__SETTING_ENUM)
+#undef TFOS__SETTING_ENUM
+} tfos__setting;
+
+/* The value of a setting: `given` if it is not `unset`, else the environment's, else the default. INVALID if it is out
+ * of bounds, naming the variable or the option. */
+tfos_status tfos__setting_choose(tfos__setting setting, int64_t given, int64_t unset, int64_t *out, tfos_error *error);
+
+#endif
