@@ -159,6 +159,25 @@ tfos_status tfos__vector_mark_null(tfos__vector *vector, int64_t row, tfos_error
     return TFOS_OK;
 }
 
+static tfos_status push_zero(tfos__vector *vector, tfos_error *error);
+
+static tfos_status push_zeros(tfos__vector *vector, int32_t count, tfos_error *error)
+{
+    int width = tfos__type_width(vector->view.type);
+    if (vector->view.layout == TFOS_LAYOUT_VALUES && width > 0) {
+        size_t bytes = (size_t)count * (size_t)width;
+        TFOS_TRY(tfos__vector_reserve(vector, vector->view.length + count, error));
+        memset(vector->data.data + vector->data.size, 0, bytes);
+        vector->data.size += bytes;
+        vector->view.length += count;
+        return TFOS_OK;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        TFOS_TRY(push_zero(vector, error));
+    }
+    return TFOS_OK;
+}
+
 /* One more row of value zero, nothing or an empty list. */
 static tfos_status push_zero(tfos__vector *vector, tfos_error *error)
 {
@@ -174,9 +193,7 @@ static tfos_status push_zero(tfos__vector *vector, tfos_error *error)
     case TFOS_LAYOUT_BYTES:
         return tfos__vector_push_bytes(vector, NULL, 0, error);
     case TFOS_LAYOUT_FIXED_LIST:
-        for (int32_t i = 0; i < vector->view.list_length; i++) {
-            TFOS_TRY(push_zero(vector->child, error));
-        }
+        TFOS_TRY(push_zeros(vector->child, vector->view.list_length, error));
         return tfos__vector_push_list(vector, error);
     case TFOS_LAYOUT_LIST:
         return tfos__vector_push_list(vector, error);
