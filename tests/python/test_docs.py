@@ -1,0 +1,86 @@
+"""The README and the guides tell the truth: every block of commands and of Python in them is run, in order, as a reader would."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGES = ["README.md", "docs/records.md"]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+C_FRAME = "#include <stdio.h>\n#include <tfos.h>\nint main(void)\n{\n%s\nreturn status == TFOS_END ? 0 : 1;\n}\n"
+
+
+def environment():
+    found = dict(os.environ)
+    found["PATH"] = os.path.dirname(sys.executable) + os.pathsep + found["PATH"]
+    return found
+
+
+def write_digits(folder):
+    """The file that the pages call digits.csv: a column for each pixel, then the digit."""
+    with open(folder / "digits.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([(row * 7 + pixel) % 256 for pixel in range(784)] + [row % 10] for row in range(200))
+
+
+def run(arguments, folder, text=None):
+    done = subprocess.run(
+        arguments, cwd=folder, input=text, env=environment(), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+
+
+def run_shell(text, folder):
+    # `make test` cannot run itself; that the targets exist can be checked, and the demo has a test of its own.
+    commands = []
+    for line in text.splitlines():
+        if line.startswith("make "):
+            run(["make", "--dry-run", *line.split()[1:]], ROOT)
+        else:
+            commands.append(line)
+    run(["bash", "-e"], folder, "\n".join(commands))
+
+
+def run_c(text, folder):
+    (folder / "page.c").write_text(C_FRAME % text)
+    package = subprocess.run(
+        [sys.executable, "-c", "import tensorflowonspark as t; print(t.__path__[0])"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    library = os.path.join(package, "libtfos.so")
+    run(["cc", f"-I{ROOT}/include", "page.c", library, f"-Wl,-rpath,{package}", "-o", "page"], folder)
+    run(["./page"], folder)
+
+
+RUNNERS = {
+    "sh": run_shell,
+    "python": lambda text, folder: run([sys.executable, "-"], folder, text),
+    "json": lambda text, folder: run([sys.executable, "-c", "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])", text], folder),
+    "c": run_c,
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page, tmp_path):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        blocks = BLOCK.findall(file.read())
+    assert blocks, f"{page} has no block to run"
+    write_digits(tmp_path)
+    for language, text in blocks:
+        assert language in RUNNERS, f"{page}: nobody knows how to run a block of {language}"
+        RUNNERS[language](text, tmp_path)
+
+
+def test_every_page_is_run():
+    pages = {name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")}
+    without_blocks = {name for name in pages if not BLOCK.search(open(os.path.join(ROOT, "docs", name), encoding="utf-8").read())}
+    assert pages - without_blocks <= {os.path.basename(page) for page in PAGES}
+
+
+def test_demo():
+    assert shutil.which("bash")
+    run(["bash", "scripts/demo"], ROOT)
