@@ -1,0 +1,106 @@
+/* The command tfos: finds the command that is asked for and runs it. */
+#include <locale.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+static const tfos__cli_command *const records[] = {
+    &tfos__cli_records_head,  &tfos__cli_records_schema, &tfos__cli_records_count,   &tfos__cli_records_verify,
+    &tfos__cli_records_stats, &tfos__cli_records_index,  &tfos__cli_records_convert,
+};
+
+enum { RECORDS_COUNT = sizeof records / sizeof records[0] };
+
+/* The last word of "records head". */
+static const char *short_name(const tfos__cli_command *command)
+{
+    return strrchr(command->name, ' ') + 1;
+}
+
+static int show_records_help(void)
+{
+    tfos__cli_print("tfos records: look at, check and make TFRecord files\n\nUsage: tfos records COMMAND [OPTIONS] "
+                    "…\n\nCommands:\n");
+    for (size_t i = 0; i < RECORDS_COUNT; i++) {
+        tfos__cli_print("  %-8s %s\n", short_name(records[i]), records[i]->summary);
+    }
+    tfos__cli_print(
+        "\nInputs are files, folders (their files) and globs ('data/part-*'). Names that begin with _ or . are left\n"
+        "out of folders. Files that end in .gz or are compressed with gzip or zlib are read as they are.\n\n"
+        "`tfos records COMMAND --help` tells the rest.\n");
+    tfos__cli_print_exit_codes();
+    return tfos__cli_end_output(CLI_OK);
+}
+
+static int show_help(void)
+{
+    tfos__cli_print("tfos: TensorFlow on Spark, with a native core\n\n"
+                    "Usage: tfos COMMAND …\n\n"
+                    "Commands:\n"
+                    "  records  look at, check and make TFRecord files\n\n"
+                    "Options:\n"
+                    "  -h, --help     this text; also behind every command\n"
+                    "      --version  the version\n\n"
+                    "Example:\n"
+                    "  tfos records head data/train-00000.tfrecord\n");
+    tfos__cli_print_exit_codes();
+    return tfos__cli_end_output(CLI_OK);
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+static int run_records(int argc, char **argv)
+{
+    const char *names[RECORDS_COUNT];
+    if (argc == 0) {
+        return tfos__cli_fail_usage("a command is missing behind `tfos records`; `tfos records --help` lists them");
+    }
+    if (is_help(argv[0])) {
+        return show_records_help();
+    }
+    for (size_t i = 0; i < RECORDS_COUNT; i++) {
+        names[i] = short_name(records[i]);
+        if (strcmp(argv[0], names[i]) == 0) {
+            return records[i]->run(argc - 1, argv + 1);
+        }
+    }
+    const char *near = tfos__cli_nearest(argv[0], names, RECORDS_COUNT);
+    if (near != NULL) {
+        return tfos__cli_fail_usage("unknown command 'records %s'; did you mean `tfos records %s`?", argv[0], near);
+    }
+    return tfos__cli_fail_usage("unknown command 'records %s'; `tfos records --help` lists them", argv[0]);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        return tfos__cli_fail_usage("a command is missing; `tfos --help` lists them");
+    }
+    if (is_help(argv[1])) {
+        return show_help();
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        tfos__cli_print("tfos %s\n", tfos_version());
+        return tfos__cli_end_output(CLI_OK);
+    }
+    if (strcmp(argv[1], "records") == 0) {
+        return run_records(argc - 2, argv + 2);
+    }
+    static const char *const known[] = {"records", "--help", "--version"};
+    const char *near = tfos__cli_nearest(argv[1], known, sizeof known / sizeof known[0]);
+    if (near != NULL) {
+        return tfos__cli_fail_usage("unknown command '%s'; did you mean `tfos %s`?", argv[1], near);
+    }
+    return tfos__cli_fail_usage("unknown command '%s'; `tfos --help` lists them", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    /* Only for what the terminal can show: numbers stay as data files write them. */
+    setlocale(LC_CTYPE, "");
+    tfos__cli_signals_init();
+    return tfos__cli_end_output(run(argc, argv));
+}

@@ -1,0 +1,149 @@
+/* tfos records verify: reads every byte, names every damaged place. */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "record/json_lines.h"
+
+typedef struct verify_options {
+    tfos__cli_common common;
+    bool parse;
+} verify_options;
+
+typedef struct verification {
+    bool json;
+    int64_t places;
+    int64_t bytes;
+} verification;
+
+static void print_json_damage(const tfos_damage *damage, bool first)
+{
+    tfos__buffer text = {0};
+    tfos_status status = tfos__json_write_string(damage->path, strlen(damage->path), &text, NULL);
+    if (status == TFOS_OK) {
+        status = tfos__buffer_printf(
+            &text, NULL, ", \"offset\": %lld, \"record\": %lld, \"bytes\": %lld, \"status\": \"%s\", \"message\": ",
+            (long long)damage->offset, (long long)damage->record, (long long)damage->bytes,
+            tfos_status_name(damage->status));
+    }
+    if (status == TFOS_OK) {
+        status = tfos__json_write_string(damage->message, strlen(damage->message), &text, NULL);
+    }
+    if (status == TFOS_OK) {
+        tfos__cli_print("%s\n  {\"path\": %.*s}", first ? "" : ",", (int)text.size, (const char *)text.data);
+    }
+    tfos__buffer_reset(&text);
+}
+
+static void take_damage(const tfos_damage *damage, void *context)
+{
+    verification *self = context;
+    tfos__cli_progress_hold();
+    if (self->json) {
+        print_json_damage(damage, self->places == 0);
+    } else {
+        tfos__cli_print("%s: offset %lld (record %lld): %s: %s\n", damage->path, (long long)damage->offset,
+                        (long long)damage->record, tfos_status_name(damage->status), damage->message);
+        fflush(stdout);
+    }
+    tfos__cli_progress_release();
+    self->places++;
+    self->bytes += damage->bytes;
+}
+
+static void ask(void *context, tfos_progress *out)
+{
+    *out = *(const tfos_progress *)context;
+}
+
+static void print_summary(const verification *self, const tfos_paths *paths, const tfos_progress *progress)
+{
+    if (self->json) {
+        tfos__cli_print("%s],\n \"files\": %zu, \"records\": %lld, \"bytes\": %lld, \"damaged_places\": %lld, "
+                        "\"damaged_bytes\": %lld}\n",
+                        self->places > 0 ? "\n " : "", paths->count, (long long)progress->records,
+                        (long long)paths->total_bytes, (long long)self->places, (long long)self->bytes);
+        return;
+    }
+    tfos__cli_print("%zu file%s, %s records, %s: ", paths->count, paths->count == 1 ? "" : "s",
+                    tfos__cli_show_count(progress->records).text,
+                    tfos__cli_show_bytes((double)paths->total_bytes).text);
+    if (self->places == 0) {
+        tfos__cli_print("no damage\n");
+    } else {
+        tfos__cli_print("%s damaged place%s, %s cannot be read\n", tfos__cli_show_count(self->places).text,
+                        self->places == 1 ? "" : "s", tfos__cli_show_bytes((double)self->bytes).text);
+    }
+}
+
+static int verify(const verify_options *options, const tfos_paths *paths)
+{
+    tfos_read_options read;
+    tfos_progress progress = {0};
+    tfos_error error;
+    verification self = {.json = options->common.json};
+    tfos__cli_read_options(&options->common, &read);
+    tfos__cli_print("%s", self.json ? "{\"damage\": [" : "");
+    tfos__cli_progress_start("verifying", ask, &progress, options->common.quiet);
+    tfos_status status = tfos_records_verify(paths, &read, options->parse, take_damage, &self, &progress, &error);
+    tfos__cli_progress_stop();
+    if (status != TFOS_OK) {
+        return tfos__cli_fail(&error);
+    }
+    if (self.json || !options->common.quiet) {
+        print_summary(&self, paths, &progress);
+    }
+    return self.places == 0 ? CLI_OK : CLI_BAD_DATA;
+}
+
+static int run(int argc, char **argv)
+{
+    verify_options options = {0};
+    tfos__cli_inputs inputs;
+    int code;
+    if (!tfos__cli_parse(&tfos__cli_records_verify, argc, argv, &options, &inputs, &code)) {
+        return code;
+    }
+    tfos_paths *paths;
+    tfos_error error;
+    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
+        code = verify(&options, paths);
+        tfos_paths_free(paths);
+    } else {
+        code = tfos__cli_fail(&error);
+    }
+    free(inputs.text);
+    return code;
+}
+
+static const tfos__cli_option table[] = {
+    {.name = "parse",
+     .kind = CLI_FLAG,
+     .offset = offsetof(verify_options, parse),
+     .help = "also check that every record is a tf.train.Example or SequenceExample"},
+    CLI_OPTION_JSON(verify_options, "one JSON object instead of lines"),
+    CLI_OPTION_RECORD(verify_options),
+    CLI_OPTION_CODEC(verify_options, "compression of the files: auto (default), none, gzip or zlib"),
+    CLI_OPTION_THREADS(verify_options),
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = CLI_FLAG,
+     .offset = offsetof(verify_options, common.quiet),
+     .help = "no progress bar and no summary: nothing is printed unless there is damage"},
+};
+
+const tfos__cli_command tfos__cli_records_verify = {
+    .name = "records verify",
+    .summary = "check every checksum and name every damaged place",
+    .synopsis = "tfos records verify [OPTIONS] INPUT…",
+    .details = "Each damaged place is one line on stdout:\n"
+               "  FILE: offset BYTES (record NUMBER): CORRUPT|TRUNCATED: what is wrong\n"
+               "The exit code is 1 if there is any.\n\n"
+               "Examples:\n"
+               "  tfos records verify data/\n"
+               "  tfos records verify --parse --json data/ | jq .damage\n",
+    .options = table,
+    .option_count = sizeof table / sizeof table[0],
+    .least_inputs = 1,
+    .missing_input = "expected a file, a folder or a glob to verify",
+    .run = run,
+};
