@@ -114,9 +114,6 @@ bool tfos__cli_parse(const tfos__cli_command *command, int argc, char **argv, vo
 /* The name nearest to `word`, or NULL if none is near. */
 const char *tfos__cli_nearest(const char *word, const char *const *names, size_t count);
 
-/* Parses "64MiB", "2GB", "1000". */
-bool tfos__cli_parse_bytes(const char *text, int64_t *out);
-
 void tfos__cli_print_help(const tfos__cli_command *command);
 
 /* ---- what commands on records have in common (input.c) ---- */
@@ -140,7 +137,7 @@ extern const char *const tfos__cli_record_names[];
 #define CLI_OPTION_THREADS(type)                                                                                       \
     {                                                                                                                  \
         .name = "threads", .value = "N", .kind = CLI_INTEGER, .offset = offsetof(type, common.threads), .least = 0,    \
-        .most = 1024, .help = "threads that parse (default 0: one for each core)"                                      \
+        .most = 256, .help = "threads that parse (default 0: TFOS_RECORDS_THREADS, or one for each core)"              \
     }
 #define CLI_OPTION_CODEC(type, text)                                                                                   \
     {                                                                                                                  \

@@ -54,42 +54,6 @@ const char *tfos__cli_nearest(const char *word, const char *const *names, size_t
 
 /* ---- values ---- */
 
-bool tfos__cli_parse_bytes(const char *text, int64_t *out)
-{
-    static const struct {
-        const char *unit;
-        int64_t bytes;
-    } units[] = {
-        {"", 1},
-        {"B", 1},
-        {"K", 1 << 10},
-        {"KB", 1000},
-        {"KiB", 1 << 10},
-        {"M", 1 << 20},
-        {"MB", 1000000},
-        {"MiB", 1 << 20},
-        {"G", 1 << 30},
-        {"GB", 1000000000},
-        {"GiB", 1 << 30},
-        {"T", INT64_C(1) << 40},
-        {"TB", INT64_C(1000000000000)},
-        {"TiB", INT64_C(1) << 40},
-    };
-    char *end;
-    errno = 0;
-    long long count = strtoll(text, &end, 10);
-    if (end == text || errno != 0 || count < 0) {
-        return false;
-    }
-    end += *end == ' ';
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(end, units[i].unit) == 0) {
-            return !__builtin_mul_overflow((int64_t)count, units[i].bytes, out);
-        }
-    }
-    return false;
-}
-
 static bool parse_integer(const tfos__cli_option *option, const char *text, int64_t *out)
 {
     char *end;
@@ -107,8 +71,9 @@ static bool parse_integer(const tfos__cli_option *option, const char *text, int6
 static bool parse_size(const tfos__cli_option *option, const char *text, int64_t *out)
 {
     int64_t value;
-    if (!tfos__cli_parse_bytes(text, &value)) {
-        tfos__cli_fail_usage("--%s: expected a number of bytes such as 64MiB or 2GB, found '%s'", option->name, text);
+    tfos_error error;
+    if (tfos_number_parse(text, &value, &error) != TFOS_OK) {
+        tfos__cli_fail_usage("--%s: %s", option->name, error.message);
         return false;
     }
     if (value < option->least || value > option->most) {
@@ -158,21 +123,20 @@ static bool add_text(const tfos__cli_option *option, tfos__cli_texts *texts, con
     return true;
 }
 
-/* Splits "a,b"; the copy lives as long as the process, as the command line does. */
+/* Splits "a,b" where it stands, on the command line of the process. */
 static bool add_names(const tfos__cli_option *option, tfos__cli_texts *texts, const char *text)
 {
-    char *copy = strdup(text);
-    char *rest = copy;
-    for (char *name = strsep(&rest, ","); copy != NULL && name != NULL; name = strsep(&rest, ",")) {
+    char *rest = (char *)(uintptr_t)text;
+    for (char *name = strsep(&rest, ","); name != NULL; name = strsep(&rest, ",")) {
         if (*name == '\0') {
-            tfos__cli_fail_usage("--%s: expected names separated by commas, found '%s'", option->name, text);
+            tfos__cli_fail_usage("--%s: expected names separated by commas, found an empty one", option->name);
             return false;
         }
         if (!add_text(option, texts, name)) {
             return false;
         }
     }
-    return copy != NULL;
+    return true;
 }
 
 static bool set_value(const tfos__cli_option *option, const char *text, void *options)

@@ -102,7 +102,7 @@ static bool parse_label(const char *text, tfos__csv_options *csv)
     return csv->label_name[0] != '\0';
 }
 
-/* "image=1:785"; the name lives as long as the process. */
+/* "image=1:785". The caller frees the name. */
 static bool parse_fold(const char *text, tfos__csv_fold *out)
 {
     const char *equals = strchr(text, '=');
@@ -117,8 +117,11 @@ static bool parse_fold(const char *text, tfos__csv_fold *out)
     }
     const char *second = end + 1;
     out->end = strtoll(second, &end, 10);
+    if (end == second || *end != '\0' || errno != 0) {
+        return false;
+    }
     out->name = strndup(text, (size_t)(equals - text));
-    return end != second && *end == '\0' && errno == 0 && out->name != NULL;
+    return out->name != NULL;
 }
 
 /* `folds` has room for CLI_MAX_TEXTS. */
@@ -142,9 +145,9 @@ static int read_csv_options(const tfos__convert_options *options, tfos__csv_fold
             return tfos__cli_fail_usage("--fold: expected NAME=START:END, as in image=1:785, found '%s'",
                                         options->folds.text[i]);
         }
+        csv->fold_count = i + 1;
     }
     csv->folds = folds;
-    csv->fold_count = options->folds.count;
     return tfos__csv_options_check(csv, &error) == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
