@@ -174,6 +174,21 @@ static tfos_status get_kind(json_object *root, tfos_record_kind *out, tfos_error
                       tfos__printable_of(name, strlen(name)).text);
 }
 
+/* The one column of raw bytes is given; the form that tfos_schema_to_json writes names it again. */
+static tfos_status check_bytes_fields(json_object *fields, tfos_error *error)
+{
+    json_object *name;
+    size_t count = json_object_array_length(fields);
+    json_object *first = count > 0 ? json_object_array_get_idx(fields, 0) : NULL;
+    bool named = json_object_is_type(first, json_type_object) && json_object_object_get_ex(first, "name", &name) &&
+                 json_object_is_type(name, json_type_string) && strcmp(json_object_get_string(name), "record") == 0;
+    if (count > 1 || (count == 1 && !named)) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "schema: records of kind bytes have the one column 'record': leave out \"fields\"");
+    }
+    return TFOS_OK;
+}
+
 static tfos_status add_fields(tfos_schema *schema, json_object *root, tfos_error *error)
 {
     json_object *fields;
@@ -185,8 +200,7 @@ static tfos_status add_fields(tfos_schema *schema, json_object *root, tfos_error
         return tfos__fail(error, TFOS_INVALID, "schema: \"fields\" must be an array");
     }
     if (bytes) {
-        /* Its one column is given; the form that tfos_schema_to_json writes names it again. */
-        return TFOS_OK;
+        return check_bytes_fields(fields, error);
     }
     for (size_t i = 0; i < json_object_array_length(fields); i++) {
         TFOS_TRY(add_field(schema, json_object_array_get_idx(fields, i), i, error));
