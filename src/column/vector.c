@@ -164,7 +164,7 @@ static tfos_status push_zero(tfos__vector *vector, tfos_error *error);
 static tfos_status push_zeros(tfos__vector *vector, int32_t count, tfos_error *error)
 {
     int width = tfos__type_width(vector->view.type);
-    if (vector->view.layout == TFOS_LAYOUT_VALUES && width > 0) {
+    if (vector->view.layout == TFOS_LAYOUT_VALUES && width > 0 && count > 0) {
         size_t bytes = (size_t)count * (size_t)width;
         TFOS_TRY(tfos__vector_reserve(vector, vector->view.length + count, error));
         memset(vector->data.data + vector->data.size, 0, bytes);
