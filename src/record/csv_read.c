@@ -12,232 +12,17 @@
 #include "record/csv_scan.h"
 #include "record/number.h"
 
-typedef struct csv_run {
-    int64_t field; /* in the batch, or -1: not wanted */
-    size_t first;  /* column of the file */
-    size_t count;
-    bool list;
-    bool nullable;
-    tfos_type type;
-} csv_run;
-
 struct tfos__csv_reader {
     const tfos__csv_options *options;
     tfos__text *text;
     tfos__csv_columns columns;
-    csv_run *runs;
-    size_t run_count;
+    tfos__csv_runs runs;
     tfos__batch_pool *pool;
     tfos_batch *batch;    /* being built */
     tfos__buffer scratch; /* of base64 */
     bool failed;
     tfos_error failure;
 };
-
-void tfos__csv_options_init(tfos__csv_options *options)
-{
-    *options = (tfos__csv_options){
-        .delimiter = ',', .header = true, .label_name = "label", .batch_rows = 4096, .batch_bytes = 16 << 20};
-}
-
-tfos_status tfos__csv_options_check(const tfos__csv_options *options, tfos_error *error)
-{
-    unsigned char delimiter = (unsigned char)options->delimiter;
-    bool in_number = delimiter == '.' || delimiter == '+' || delimiter == '-';
-    bool is_letter = (delimiter >= '0' && delimiter <= '9') || ((delimiter | 32) >= 'a' && (delimiter | 32) <= 'z');
-    if (delimiter == '"' || in_number || is_letter || delimiter >= 0x80 || (delimiter < ' ' && delimiter != '\t')) {
-        return tfos__fail(
-            error, TFOS_INVALID,
-            "the delimiter '%s' cannot be used: expected a tab, a space or a sign such as , ; | that is not "
-            "part of a number or a quote",
-            tfos__printable_of(&options->delimiter, 1).text);
-    }
-    for (size_t i = 0; i < options->fold_count; i++) {
-        const tfos__csv_fold *fold = &options->folds[i];
-        if (fold->start < 0 || fold->end <= fold->start || fold->end > TFOS__CSV_MAX_COLUMNS) {
-            return tfos__fail(error, TFOS_INVALID,
-                              "the fold %s=%lld:%lld has no columns: expected START:END with START < END <= %d",
-                              fold->name, (long long)fold->start, (long long)fold->end, TFOS__CSV_MAX_COLUMNS);
-        }
-        for (size_t j = 0; j < i; j++) {
-            const tfos__csv_fold *other = &options->folds[j];
-            if (fold->start < other->end && other->start < fold->end) {
-                return tfos__fail(error, TFOS_INVALID, "the folds %s=%lld:%lld and %s=%lld:%lld overlap", other->name,
-                                  (long long)other->start, (long long)other->end, fold->name, (long long)fold->start,
-                                  (long long)fold->end);
-            }
-        }
-    }
-    return TFOS_OK;
-}
-
-/* ---- runs: which columns go to which field ---- */
-
-/* One column of the file as the table shows it: a plain one, or all columns of a fold. */
-static csv_run output_run(const tfos__csv_reader *reader, size_t at)
-{
-    const tfos__csv_column *column = &reader->columns.column[at];
-    csv_run run = {.field = -1, .first = at, .count = 1};
-    if (column->fold >= 0) {
-        run.count = (size_t)(reader->options->folds[column->fold].end - (int64_t)at);
-        run.list = true;
-    }
-    return run;
-}
-
-static const char *output_name(const tfos__csv_reader *reader, const csv_run *run)
-{
-    const tfos__csv_column *column = &reader->columns.column[run->first];
-    return column->fold >= 0 ? reader->options->folds[column->fold].name : column->name;
-}
-
-/* Whether the columns from `at` on are name_0, name_1, … as a written list has them. */
-static bool is_unfolded(const tfos__csv_reader *reader, size_t at, const tfos_field *field)
-{
-    if ((size_t)field->length > reader->columns.count - at) {
-        return false;
-    }
-    char *end;
-    size_t bytes = strlen(field->name);
-    for (size_t i = 0; i < (size_t)field->length; i++) {
-        const tfos__csv_column *column = &reader->columns.column[at + i];
-        bool named = column->fold < 0 && strncmp(column->name, field->name, bytes) == 0 && column->name[bytes] == '_' &&
-                     column->name[bytes + 1] >= '0' && column->name[bytes + 1] <= '9';
-        if (!named || strtoul(column->name + bytes + 1, &end, 10) != i || *end != '\0') {
-            return false;
-        }
-    }
-    return field->length > 0;
-}
-
-static tfos_status fail_missing(const tfos__csv_reader *reader, const tfos_field *field, tfos_error *error)
-{
-    bool list = field->shape == TFOS_SHAPE_FIXED;
-    return tfos__fail(error, TFOS_MISMATCH,
-                      "%s: the schema has the column '%s', the file with %zu columns from '%s' to '%s' has not%s",
-                      reader->text->name, field->name, reader->columns.count, reader->columns.column[0].name,
-                      reader->columns.column[reader->columns.count - 1].name,
-                      list ? "; a list is made by --fold name=START:END or found as name_0, name_1, …" : "");
-}
-
-static tfos_status find_by_name(const tfos__csv_reader *reader, const tfos_field *field, csv_run *out,
-                                tfos_error *error)
-{
-    for (size_t at = 0; at < reader->columns.count; at += out->count) {
-        *out = output_run(reader, at);
-        if (strcmp(output_name(reader, out), field->name) == 0) {
-            return TFOS_OK;
-        }
-        if (field->shape == TFOS_SHAPE_FIXED && is_unfolded(reader, at, field)) {
-            *out = (csv_run){.first = at, .count = (size_t)field->length, .list = true};
-            return TFOS_OK;
-        }
-    }
-    return fail_missing(reader, field, error);
-}
-
-/* The columns at *at: a fold, one column, or as many plain columns as the list is long. */
-static tfos_status find_by_position(const tfos__csv_reader *reader, const tfos_field *field, size_t *at, csv_run *out,
-                                    tfos_error *error)
-{
-    if (*at >= reader->columns.count) {
-        return fail_missing(reader, field, error);
-    }
-    *out = output_run(reader, *at);
-    if (!out->list && field->shape == TFOS_SHAPE_FIXED) {
-        if ((size_t)field->length > reader->columns.count - *at || field->length == 0) {
-            return fail_missing(reader, field, error);
-        }
-        *out = (csv_run){.first = *at, .count = (size_t)field->length, .list = true};
-    }
-    *at += out->count;
-    return TFOS_OK;
-}
-
-static tfos_status check_field(const tfos__csv_reader *reader, const tfos_field *field, const csv_run *run,
-                               tfos_error *error)
-{
-    if (field->feature_list || field->shape == TFOS_SHAPE_RAGGED) {
-        return tfos__fail(
-            error, TFOS_UNSUPPORTED,
-            "%s: column '%s' of the schema is a list of varying length, which CSV has not: use JSON lines",
-            reader->text->name, field->name);
-    }
-    bool list = field->shape == TFOS_SHAPE_FIXED;
-    if (list != run->list || (list && (size_t)field->length != run->count)) {
-        return tfos__fail(error, TFOS_MISMATCH, "%s: column '%s' has %zu values in the file and %d in the schema",
-                          reader->text->name, field->name, run->count, list ? (int)field->length : 1);
-    }
-    return TFOS_OK;
-}
-
-static int by_first(const void *a, const void *b)
-{
-    const csv_run *left = a;
-    const csv_run *right = b;
-    return left->first < right->first ? -1 : left->first > right->first;
-}
-
-/* Adds runs that skip the columns between the wanted ones. The array has room for them. */
-static tfos_status fill_gaps(tfos__csv_reader *reader, size_t wanted, tfos_error *error)
-{
-    csv_run *found = reader->runs;
-    qsort(found, wanted, sizeof *found, by_first);
-    csv_run *runs = calloc(2 * wanted + 1, sizeof *runs);
-    if (runs == NULL) {
-        return tfos__fail_memory(error, (2 * wanted + 1) * sizeof *runs);
-    }
-    size_t count = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < wanted; i++) {
-        if (found[i].first > at) {
-            runs[count++] = (csv_run){.field = -1, .first = at, .count = found[i].first - at};
-        }
-        runs[count++] = found[i];
-        at = found[i].first + found[i].count;
-    }
-    if (at < reader->columns.count) {
-        runs[count++] = (csv_run){.field = -1, .first = at, .count = reader->columns.count - at};
-    }
-    free(found);
-    reader->runs = runs;
-    reader->run_count = count;
-    return TFOS_OK;
-}
-
-static tfos_status find_runs(tfos__csv_reader *reader, const tfos_schema *schema, const tfos_schema *chosen,
-                             tfos_error *error)
-{
-    size_t count = tfos_schema_field_count(schema);
-    reader->runs = calloc(count + 1, sizeof *reader->runs);
-    if (reader->runs == NULL) {
-        return tfos__fail_memory(error, (count + 1) * sizeof *reader->runs);
-    }
-    size_t wanted = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        const tfos_field *field = tfos_schema_field(schema, i);
-        int64_t index = tfos_schema_find(chosen, field->name);
-        csv_run run = {0};
-        if (!reader->options->header) {
-            TFOS_TRY(find_by_position(reader, field, &at, &run, error));
-        } else if (index >= 0) {
-            TFOS_TRY(find_by_name(reader, field, &run, error));
-        }
-        if (index >= 0) {
-            TFOS_TRY(check_field(reader, field, &run, error));
-            run.field = index;
-            run.type = field->type;
-            run.nullable = field->nullable;
-            reader->runs[wanted++] = run;
-        }
-    }
-    if (!reader->options->header && at != reader->columns.count) {
-        return tfos__fail(error, TFOS_MISMATCH, "%s: the schema describes %zu columns, the file has %zu",
-                          reader->text->name, at, reader->columns.count);
-    }
-    return fill_gaps(reader, wanted, error);
-}
 
 /* ---- one value, the slow way ---- */
 
@@ -311,7 +96,7 @@ static bool is_null(const tfos__csv_cell *cell, tfos_type type)
     return cell->bytes == 0 && (!cell->quoted || (type != TFOS_TYPE_STRING && type != TFOS_TYPE_BINARY));
 }
 
-static tfos_status fail_null(const csv_run *run, tfos_error *error)
+static tfos_status fail_null(const tfos__csv_run *run, tfos_error *error)
 {
     return tfos__fail(error, TFOS_MISMATCH,
                       "expected %s, found an empty field; the schema says that it is not nullable",
@@ -427,8 +212,8 @@ static tfos_status place_error(const tfos__csv_reader *reader, const tfos__csv_r
 
 /* The fields of a run from `*done` on; *done counts those that are there. A list with no value in any field is missing
  * as a whole. */
-static tfos_status push_slow(tfos__csv_reader *reader, const csv_run *run, tfos__vector *leaf, tfos__csv_record *record,
-                             size_t *done, size_t *nulls, tfos_error *error)
+static tfos_status push_slow(tfos__csv_reader *reader, const tfos__csv_run *run, tfos__vector *leaf,
+                             tfos__csv_record *record, size_t *done, size_t *nulls, tfos_error *error)
 {
     tfos__csv_cell cell;
     tfos__csv_cell_next(record, reader->options->delimiter, &cell);
@@ -447,7 +232,7 @@ static tfos_status push_slow(tfos__csv_reader *reader, const csv_run *run, tfos_
 }
 
 /* Sets *done to the number of columns that the record had for this run. */
-static tfos_status parse_run(tfos__csv_reader *reader, const csv_run *run, tfos__csv_record *record, size_t *done,
+static tfos_status parse_run(tfos__csv_reader *reader, const tfos__csv_run *run, tfos__csv_record *record, size_t *done,
                              tfos_error *error)
 {
     tfos__vector *vector = tfos__batch_vector(reader->batch, (size_t)run->field);
@@ -475,7 +260,7 @@ static tfos_status parse_run(tfos__csv_reader *reader, const csv_run *run, tfos_
     return run->list ? tfos__vector_push_list(vector, error) : TFOS_OK;
 }
 
-static void skip_run(const tfos__csv_reader *reader, const csv_run *run, tfos__csv_record *record, size_t *done)
+static void skip_run(const tfos__csv_reader *reader, const tfos__csv_run *run, tfos__csv_record *record, size_t *done)
 {
     tfos__csv_cell cell;
     for (*done = 0; *done < run->count && !tfos__csv_record_done(record); ++*done) {
@@ -486,8 +271,8 @@ static void skip_run(const tfos__csv_reader *reader, const csv_run *run, tfos__c
 static tfos_status parse_row(tfos__csv_reader *reader, tfos__csv_record *record, tfos_error *error)
 {
     size_t seen = 0;
-    for (size_t i = 0; i < reader->run_count; i++) {
-        const csv_run *run = &reader->runs[i];
+    for (size_t i = 0; i < reader->runs.count; i++) {
+        const tfos__csv_run *run = &reader->runs.run[i];
         size_t done;
         if (run->field < 0) {
             skip_run(reader, run, record, &done);
@@ -569,7 +354,7 @@ void tfos__csv_reader_close(tfos__csv_reader *reader)
         tfos__csv_columns_reset(&reader->columns);
         tfos__buffer_reset(&reader->scratch);
         tfos__batch_pool_free(reader->pool);
-        free(reader->runs);
+        tfos__csv_runs_reset(&reader->runs);
         free(reader);
     }
 }
@@ -587,7 +372,7 @@ tfos_status tfos__csv_reader_open(const tfos__csv_options *options, const tfos_s
     reader->text = text;
     tfos_status status = tfos__csv_columns_read(options, text, &reader->columns, error);
     if (status == TFOS_OK && reader->columns.count > 0) {
-        status = find_runs(reader, schema, chosen, error);
+        status = tfos__csv_runs_find(options, text->name, &reader->columns, schema, chosen, &reader->runs, error);
     }
     if (status == TFOS_OK) {
         status = tfos__batch_pool_new(chosen, 2, &reader->pool, error);

@@ -53,6 +53,26 @@ void tfos__csv_columns_reset(tfos__csv_columns *columns);
 tfos_status tfos__csv_columns_record(tfos__csv_columns *columns, tfos__text *text, char delimiter,
                                      tfos__csv_record *out, tfos_error *error);
 
+/* Neighbouring columns that go to one field, or to none. */
+typedef struct tfos__csv_run {
+    int64_t field; /* in the batch, or -1: not wanted */
+    size_t first;  /* column of the file */
+    size_t count;
+    bool list;
+    bool nullable;
+    tfos_type type;
+} tfos__csv_run;
+
+typedef struct tfos__csv_runs {
+    tfos__csv_run *run; /* in the order of the file; they cover all columns */
+    size_t count;
+} tfos__csv_runs;
+
+tfos_status tfos__csv_runs_find(const tfos__csv_options *options, const char *file, const tfos__csv_columns *columns,
+                                const tfos_schema *schema, const tfos_schema *chosen, tfos__csv_runs *out,
+                                tfos_error *error);
+void tfos__csv_runs_reset(tfos__csv_runs *runs);
+
 /* The failure of a record that has another number of fields; `found` were seen before `record->at`. */
 tfos_status tfos__csv_fail_count(const char *file, const tfos__csv_record *record, char delimiter, size_t expected,
                                  size_t found, tfos_error *error);
