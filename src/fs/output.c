@@ -87,7 +87,11 @@ static tfos_status check_destination(const char *path, bool overwrite, tfos_erro
 {
     struct stat info;
     size_t length = strlen(path);
-    if (length == 0 || path[length - 1] == '/' || length > PATH_MAX - 64) {
+    if (length > PATH_MAX - 64) {
+        return tfos__fail(error, TFOS_INVALID, "the path of a file may have %d bytes, found %zu: %s", PATH_MAX - 64,
+                          length, tfos__printable_of(path, length).text);
+    }
+    if (length == 0 || path[length - 1] == '/') {
         return tfos__fail(error, TFOS_INVALID, "'%s' cannot be the name of a file", path);
     }
     if (stat(path, &info) != 0) {
@@ -103,25 +107,37 @@ static tfos_status check_destination(const char *path, bool overwrite, tfos_erro
     return TFOS_OK;
 }
 
-static tfos_status create_hidden(tfos__output *output, tfos_error *error)
+/* A new name of the hidden file. Of a long name only the beginning is used: the whole may have 255 bytes. */
+static void name_hidden(const tfos__output *output, char *out, size_t bytes)
 {
     static atomic_uint counter;
-    char hidden[PATH_MAX];
     size_t folder = folder_length(output->path);
-    snprintf(hidden, sizeof hidden, "%.*s.%s.tfos-%d-%u", (int)folder, output->path, output->path + folder,
-             (int)getpid(), atomic_fetch_add(&counter, 1));
-    output->hidden = slot_take(hidden);
-    if (output->hidden == NULL) {
-        return tfos__fail(error, TFOS_LIMIT, "%s: more than %d files are being written at a time", output->path,
-                          MAX_OPEN_OUTPUTS);
-    }
-    output->descriptor = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (output->descriptor < 0) {
-        tfos_status status = tfos__fail_errno(error, errno, "%s: cannot be created", output->path);
+    snprintf(out, bytes, "%.*s.%.200s.tfos-%d-%u", (int)folder, output->path, output->path + folder, (int)getpid(),
+             atomic_fetch_add(&counter, 1));
+}
+
+/* Where process numbers begin anew, in a container, a process that was killed may have left a file of the very same
+ * name: then the next name is tried. */
+static tfos_status create_hidden(tfos__output *output, tfos_error *error)
+{
+    enum { MAX_TRIES = 10000 };
+    char hidden[PATH_MAX];
+    int problem = EEXIST;
+    for (int tries = 0; tries < MAX_TRIES && problem == EEXIST; tries++) {
+        name_hidden(output, hidden, sizeof hidden);
+        output->hidden = slot_take(hidden);
+        if (output->hidden == NULL) {
+            return tfos__fail(error, TFOS_LIMIT, "%s: more than %d files are being written at a time", output->path,
+                              MAX_OPEN_OUTPUTS);
+        }
+        output->descriptor = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (output->descriptor >= 0) {
+            return TFOS_OK;
+        }
+        problem = errno;
         atomic_store(&output->hidden->used, false);
-        return status;
     }
-    return TFOS_OK;
+    return tfos__fail_errno(error, problem, "%s: cannot be created", output->path);
 }
 
 tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error)
