@@ -840,15 +840,6 @@ static bool parse_on_corrupt(const char *text, tfos_on_corrupt *out)
     return true;
 }
 
-static bool check_least(const char *name, long long value, long long least)
-{
-    if (value < least) {
-        PyErr_Format(PyExc_ValueError, "%s is %lld; expected at least %lld", name, value, least);
-        return false;
-    }
-    return true;
-}
-
 /* What reading and inferring are asked for. */
 typedef struct read_request {
     string_list inputs;
@@ -866,13 +857,8 @@ static void read_request_reset(read_request *request)
 
 static bool parse_request_options(read_request *out, const char *record, const char *codec, const char *on_corrupt)
 {
-    const tfos_read_options *options = &out->options;
     return parse_record_kind(record, &out->options.record) && parse_codec(codec, &out->options.codec) &&
-           parse_on_corrupt(on_corrupt, &out->options.on_corrupt) && check_least("threads", options->threads, -1) &&
-           check_least("batch_rows", options->batch_rows, 1) && check_least("batch_bytes", options->batch_bytes, 1) &&
-           check_least("infer_records", options->infer_records, 0) &&
-           check_least("the start of split", options->range_start, 0) &&
-           check_least("the end of split", options->range_end, -1);
+           parse_on_corrupt(on_corrupt, &out->options.on_corrupt);
 }
 
 /* Parses the arguments and finds the files. On failure there is nothing to reset. */
@@ -1349,11 +1335,6 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!PyArg_ParseTuple(args, "O&ssip:Writer", PyUnicode_FSConverter, &path, &record, &codec, &level, &overwrite)) {
         return NULL;
     }
-    if (level < -1 || level == 0 || level > 9) {
-        PyErr_Format(PyExc_ValueError, "level is %d; expected 1 to 9, or -1 for the default of the codec", level);
-        Py_DECREF(path);
-        return NULL;
-    }
     options.level = level;
     options.overwrite = overwrite != 0;
     writer_object *self = NULL;
@@ -1626,17 +1607,6 @@ static int add_types(PyObject *module)
 #undef ADD
 }
 
-static int add_constants(PyObject *module)
-{
-    tfos_read_options options;
-    tfos_read_options_init(&options);
-    return PyModule_AddStringConstant(module, "version", tfos_version()) < 0 ||
-                   PyModule_AddIntConstant(module, "BATCH_ROWS", (long)options.batch_rows) < 0 ||
-                   PyModule_AddIntConstant(module, "BATCH_BYTES", (long)options.batch_bytes) < 0
-               ? -1
-               : 0;
-}
-
 static PyObject *get_logger(void)
 {
     PyObject *logging = PyImport_ImportModule("logging");
@@ -1667,7 +1637,8 @@ PyMODINIT_FUNC PyInit__native(void)
         return NULL;
     }
     logger = get_logger();
-    if (logger == NULL || add_error_classes(module) < 0 || add_types(module) < 0 || add_constants(module) < 0) {
+    if (logger == NULL || add_error_classes(module) < 0 || add_types(module) < 0 ||
+        PyModule_AddStringConstant(module, "version", tfos_version()) < 0) {
         Py_DECREF(module);
         return NULL;
     }

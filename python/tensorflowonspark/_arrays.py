@@ -1,7 +1,7 @@
 """Columns of a batch as NumPy arrays.
 
-A column is a chain of levels: lists, and at the end the values. Each level becomes an array over the memory of the batch, and a list
-level slices the array of the level below it.
+A column is a chain of levels: lists, and at the end the values. Each level becomes an array over the memory of the
+batch, and a list level slices the array of the level below it.
 """
 
 import numpy as np

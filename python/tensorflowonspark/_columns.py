@@ -72,8 +72,9 @@ def _from_array(array, field):
     if mask is not None and array.ndim > 1:
         flat = mask.reshape(len(array), -1)
         mask = flat.all(axis=1)
-        if (flat.any(axis=1) != mask).any():
-            raise ValueError(f"row {np.flatnonzero(flat.any(axis=1) != mask)[0]} is masked in part: a list has no nulls")
+        in_part = np.flatnonzero(flat.any(axis=1) != mask)
+        if in_part.size > 0:
+            raise ValueError(f"row {in_part[0]} is masked in part: a list has no nulls")
     return _from_values(values, field, mask)
 
 
@@ -129,7 +130,8 @@ def _kind_of(item):
             return kind
     if hasattr(item, "__len__") and hasattr(item, "__array__"):
         return "list"
-    raise TypeError(f"a value of type {type(item).__name__} has no place in a record: expected a number, str, bytes or a list")
+    found = type(item).__name__
+    raise TypeError(f"a value of type {found} has no place in a record: expected a number, str, bytes or a list")
 
 
 _ITEM_KINDS = {

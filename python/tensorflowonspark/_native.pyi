@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 version: str
-BATCH_ROWS: int
-BATCH_BYTES: int
 
 class Error(Exception):
     status: str

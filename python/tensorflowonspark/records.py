@@ -93,7 +93,7 @@ class Progress(NamedTuple):
 
 
 class Schema:
-    """The columns of a data set: from another schema, the JSON form, a dict of that form, or the path of a file of it."""
+    """The columns of a data set: from another schema, the JSON form, a dict of that form, or the path of a file."""
 
     __slots__ = ("_native",)
     __hash__ = None  # type: ignore[assignment]
@@ -168,13 +168,17 @@ class Batch:
     def to_numpy(self, name: str) -> np.ndarray:
         """The column as an array.
 
-        Numbers are a read-only view of the batch: values have one dimension, fixed lists two, and a masked array shows what is
-        missing. Lists of any length are an array of such views, None where the row is missing. bool, str and bytes are copied.
+        Numbers are a read-only view of the batch: values have one dimension, fixed lists two, and a masked array shows
+        what is missing. Lists of any length are an array of such views, None where the row is missing. bool, str and
+        bytes are copied.
         """
         return _arrays.array_of(self._column(name))
 
     def values(self, name: str) -> np.ndarray:
-        """What the lists of a column hold, row after row without borders; for str and bytes, their bytes. Numbers are not copied."""
+        """What the lists of a column hold, row after row without borders; for str and bytes, their bytes.
+
+        Numbers and bytes are not copied.
+        """
         column = self._column(name)
         return np.asarray(column.data) if column.layout == "bytes" else _arrays.array_of(column.child or column)
 
@@ -265,8 +269,8 @@ def read(
     columns: Sequence[str] | None = None,
     schema: "Schema | Mapping[str, Any] | str | os.PathLike[str] | None" = None,
     *,
-    batch_rows: int = _native.BATCH_ROWS,
-    batch_bytes: int = _native.BATCH_BYTES,
+    batch_rows: int = 0,
+    batch_bytes: int = 0,
     threads: int = -1,
     ordered: bool = True,
     on_corrupt: str = "error",
@@ -279,14 +283,14 @@ def read(
 
     columns        these, in this order; the others are skipped without decoding
     schema         the types to read; otherwise inferred first, from `infer_records` records (0: all)
-    batch_rows     most rows of a batch
-    batch_bytes    a batch ends once its records reach this size
-    threads        -1: as many as there are cores; 0: work in the calling thread
+    batch_rows     most rows of a batch; 0: the setting records.batch_rows
+    batch_bytes    a batch ends once its records reach this size; 0: the setting records.batch_bytes
+    threads        0: work in the calling thread; -1: the setting records.threads, by default one for each core
     ordered        rows come in the order of the files; False: as they are ready
     on_corrupt     "error", or "skip": go on at the next record that is whole; `progress` counts what was left out
     codec          "auto", "none", "gzip" or "zlib"
     record         "auto", "example", "sequence_example", or "bytes": one column `record`, not parsed
-    split          only the records that start in these bytes [start, end) of each file; an end of -1 is that of the file
+    split          only records that start in the bytes [start, end) of each file; an end of -1 is that of the file
 
     The GIL is released while the library works. Ctrl-C takes effect when the batch that is being waited for has come.
     """
@@ -307,12 +311,15 @@ def schema(
     threads: int = -1,
 ) -> Schema:
     """The columns of the data: seen in one pass over `sample` records, 0 for all of them."""
-    batch = (_native.BATCH_ROWS, _native.BATCH_BYTES)
-    return Schema(_native.infer(_paths(paths), None, None, record, codec, on_corrupt, *batch, sample, True, threads, 0, -1))
+    options = (record, codec, on_corrupt, 0, 0, sample, True, threads, 0, -1)
+    return Schema(_native.infer(_paths(paths), None, None, *options))
 
 
 class Writer:
-    """A TFRecord file being written. It appears under its name when `close` has made it whole; an exception leaves no file."""
+    """A TFRecord file being written.
+
+    It appears under its name when `close` has made it whole; an exception leaves no file.
+    """
 
     def __init__(
         self, path: Path, *, codec: str = "auto", level: int = -1, record: str = "auto", overwrite: bool = False

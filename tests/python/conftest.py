@@ -1,0 +1,85 @@
+"""What several test files share: the folder of the golden vectors, TFRecord framing, rows in comparable form."""
+
+import base64
+import math
+import os
+import struct
+import sys
+
+import pytest
+
+VECTORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors")
+sys.path.insert(0, VECTORS)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def _crc_table():
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def masked_crc(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def header(length):
+    """A header that says `length`, with the checksum that belongs to it."""
+    packed = struct.pack("<Q", length % 2**64)
+    return packed + struct.pack("<I", masked_crc(packed))
+
+
+def framed(payload):
+    return header(len(payload)) + payload + struct.pack("<I", masked_crc(payload))
+
+
+def columns_to_rows(columns):
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def rows_of(reader):
+    """Every row as a dict, in the form of the golden vectors: bytes are in base64."""
+    return [row for batch in reader for row in columns_to_rows(_plain(batch.to_pydict()))]
+
+
+def _plain(value):
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def same(found, expected):
+    """Equality, down to the sign of zero; a NaN equals a NaN."""
+    if type(found) is not type(expected):
+        return False
+    if isinstance(found, dict):
+        return found.keys() == expected.keys() and all(same(found[key], expected[key]) for key in found)
+    if isinstance(found, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    if isinstance(found, float):
+        return math.isnan(found) and math.isnan(expected) or struct.pack("<d", found) == struct.pack("<d", expected)
+    return found == expected
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    """Three records of one int64, and the offsets at which they begin."""
+    from tensorflowonspark import records
+
+    path = tmp_path / "small.tfrecord"
+    records.write(path, {"x": [1, 2, 3]})
+    size = os.path.getsize(path) // 3
+    return path, [0, size, 2 * size, 3 * size]
