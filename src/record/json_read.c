@@ -36,8 +36,11 @@ static tfos_status push_real(tfos__vector *leaf, json_object *value, tfos_error 
         return fail_kind(leaf, value, error);
     }
     real = json_object_get_double(value);
-    if (isfinite(real) && leaf->view.type == TFOS_TYPE_FLOAT && isinf((float)real)) {
-        return tfos__fail(error, TFOS_RANGE, "the value %s does not fit float", json_object_get_string(value));
+    bool fits = leaf->view.type == TFOS_TYPE_FLOAT ? !isinf((float)real) : !isinf(real);
+    /* json-c takes Infinity without quotes too, as some programs write it. */
+    if (!fits && !tfos__json_is_special(value, &real)) {
+        return tfos__fail(error, TFOS_RANGE, "the value %s does not fit %s", json_object_get_string(value),
+                          tfos_type_name(leaf->view.type));
     }
     return tfos__vector_push_real(leaf, real, error);
 }

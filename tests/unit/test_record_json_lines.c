@@ -192,6 +192,7 @@ static void refuses_values(void **state)
     expect_failure(number, "{}\n", TFOS_MISMATCH, "the value is missing");
     const char *real = "{\"fields\": [{\"name\": \"a\", \"type\": \"float\"}]}";
     expect_failure(real, "{\"a\": 1e39}\n", TFOS_RANGE, "does not fit float");
+    expect_failure(real, "{\"a\": 1e400}\n", TFOS_RANGE, "the value 1e400 does not fit float");
     expect_failure(real, "{\"a\": \"one\"}\n", TFOS_MISMATCH, "expected float, found a string");
     const char *list = "{\"fields\": [{\"name\": \"a\", \"type\": \"int64\", \"shape\": [2]}]}";
     expect_failure(list, "{\"a\": [1]}\n", TFOS_MISMATCH, "expected a list of 2 values, found 1");
