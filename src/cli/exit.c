@@ -62,7 +62,7 @@ void tfos__cli_print_exit_codes(void)
     }
 }
 
-static void print_message(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static void print_message(const char *format, va_list arguments)
 {
     /* What was asked for stands before what went wrong, also when both go to one place. */
     fflush(stdout);
