@@ -271,7 +271,7 @@ TFOS_API const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t i
  * Thread: any, while nobody adds fields. */
 TFOS_API int64_t tfos_schema_find(const tfos_schema *schema, const char *name);
 
-/* A new schema with the named columns in the named order. NOT_FOUND names the column that is not there and those that
+/* A new schema with the named columns in the named order. INVALID names the column that is not there and those that
  * are.
  *
  * Owner: the caller frees *out with tfos_schema_free.
@@ -296,6 +296,15 @@ TFOS_API tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, 
  * Owner: the caller calls out->release.
  * Thread: any, while nobody adds fields. */
 TFOS_API tfos_status tfos_schema_export(const tfos_schema *schema, struct ArrowSchema *out, tfos_error *error);
+
+/* The schema that the columns of an Arrow struct type give as records of `kind`. AUTO becomes SEQUENCE if a column is a
+ * list of lists, or a list that says in its metadata that it is a feature list; else EXAMPLE. BYTES takes one column of
+ * strings or binaries, whatever its name. UNSUPPORTED names the column, its type and the cast that helps.
+ *
+ * Owner: `schema` stays the caller's; the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_schema_import(const struct ArrowSchema *schema, tfos_record_kind kind, tfos_schema **out,
+                                        tfos_error *error);
 
 /* Owner: frees a string that a tfos function handed over.
  * Thread: any. */

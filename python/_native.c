@@ -352,6 +352,22 @@ static PyObject *schema_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return schema_wrap(schema);
 }
 
+/* Schema.from_arrow(capsule), as __arrow_c_schema__ returns it. */
+static PyObject *schema_from_arrow(PyObject *unused, PyObject *capsule)
+{
+    (void)unused;
+    tfos_schema *schema;
+    tfos_error error;
+    const struct ArrowSchema *held = PyCapsule_GetPointer(capsule, SCHEMA_CAPSULE);
+    if (held == NULL) {
+        return NULL;
+    }
+    if (tfos_schema_import(held, TFOS_RECORD_AUTO, &schema, &error) != TFOS_OK) {
+        return raise_error(&error);
+    }
+    return schema_wrap(schema);
+}
+
 static void schema_dealloc(schema_object *self)
 {
     tfos_schema_free(self->schema);
@@ -410,7 +426,8 @@ static PyObject *schema_arrow(schema_object *self, PyObject *unused)
 static PyType_Slot schema_slots[] = {
     {Py_tp_new, schema_new},
     {Py_tp_dealloc, schema_dealloc},
-    {Py_tp_methods, (PyMethodDef[]){{"to_json", (PyCFunction)schema_to_json, METH_NOARGS, NULL},
+    {Py_tp_methods, (PyMethodDef[]){{"from_arrow", schema_from_arrow, METH_O | METH_STATIC, NULL},
+                                    {"to_json", (PyCFunction)schema_to_json, METH_NOARGS, NULL},
                                     {"fields", (PyCFunction)schema_fields, METH_NOARGS, NULL},
                                     {"__arrow_c_schema__", (PyCFunction)schema_arrow, METH_NOARGS, NULL},
                                     {0}}},

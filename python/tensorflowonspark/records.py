@@ -69,6 +69,7 @@ __all__ = [
 
 Path = str | os.PathLike[str]
 Paths = Path | Sequence[Path]
+SchemaLike = Any  # a Schema, a dict, JSON text, the path of a file of it, or what has __arrow_c_schema__
 
 
 class Field(NamedTuple):
@@ -93,19 +94,25 @@ class Progress(NamedTuple):
 
 
 class Schema:
-    """The columns of a data set: from another schema, the JSON form, a dict of that form, or the path of a file."""
+    """The columns of a data set.
+
+    Made from another schema, the JSON form, a dict of that form, the path of a file of it, or anything with
+    __arrow_c_schema__, such as a pyarrow.Schema.
+    """
 
     __slots__ = ("_native",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, source: "Schema | Mapping[str, Any] | str | os.PathLike[str]"):
+    def __init__(self, source: "SchemaLike"):
         if isinstance(source, os.PathLike):
             with open(source, encoding="utf-8") as file:
                 source = file.read()
         if isinstance(source, Mapping):
             source = json.dumps(source)
         if not isinstance(source, (Schema, str, _native.Schema)):
-            raise TypeError(f"expected a Schema, JSON text, a dict or a path, found {type(source).__name__}")
+            if not hasattr(source, "__arrow_c_schema__"):
+                raise TypeError(f"expected a Schema, JSON text, a dict or a path, found {type(source).__name__}")
+            source = _native.Schema.from_arrow(source.__arrow_c_schema__())
         self._native = _native.Schema(source) if isinstance(source, str) else getattr(source, "_native", source)
 
     @classmethod
@@ -267,7 +274,7 @@ class Reader:
 def read(
     paths: Paths,
     columns: Sequence[str] | None = None,
-    schema: "Schema | Mapping[str, Any] | str | os.PathLike[str] | None" = None,
+    schema: "SchemaLike | None" = None,
     *,
     batch_rows: int = 0,
     batch_bytes: int = 0,
@@ -331,7 +338,7 @@ class Writer:
         """Records written so far."""
         return self._native.records
 
-    def write_batch(self, data: Any, schema: "Schema | Mapping[str, Any] | str | None" = None) -> None:
+    def write_batch(self, data: Any, schema: "SchemaLike | None" = None) -> None:
         """Writes rows: a Batch or Reader, anything with __arrow_c_stream__ or __arrow_c_array__, or a dict of columns.
 
         The schema goes with a dict: it says which columns are floats or feature lists, and is checked.
@@ -377,7 +384,7 @@ def write(
     path: Path,
     data: Any,
     *,
-    schema: "Schema | Mapping[str, Any] | str | None" = None,
+    schema: "SchemaLike | None" = None,
     codec: str = "auto",
     level: int = -1,
     record: str = "auto",

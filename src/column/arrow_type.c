@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "column/arrow_import.h"
 
 /* Integers up to 32 bits with sign share INT32: an Example holds int64 all the same. */
 static const tfos__arrow_leaf leaf_types[] = {
@@ -290,8 +289,8 @@ static tfos_record_kind choose_kind(const struct ArrowSchema *schema)
     return TFOS_RECORD_EXAMPLE;
 }
 
-tfos_status tfos__schema_import(const struct ArrowSchema *schema, tfos_record_kind kind, tfos_schema **out,
-                                tfos_error *error)
+tfos_status tfos_schema_import(const struct ArrowSchema *schema, tfos_record_kind kind, tfos_schema **out,
+                               tfos_error *error)
 {
     TFOS_TRY(tfos__arrow_check_struct(schema, error));
     if (kind == TFOS_RECORD_BYTES) {

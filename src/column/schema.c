@@ -305,7 +305,7 @@ tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *nam
         if (at < 0) {
             char there[512];
             list_names(schema, there, sizeof there);
-            status = tfos__fail(error, TFOS_NOT_FOUND, "there is no column '%s'; the columns are: %s",
+            status = tfos__fail(error, TFOS_INVALID, "there is no column '%s'; the columns are: %s",
                                 tfos__printable_of(names[i], strlen(names[i])).text, there);
         } else if (schema->kind != TFOS_RECORD_BYTES) {
             status = append(chosen, &schema->fields[at], error);

@@ -192,7 +192,7 @@ static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *arr
                                tfos_error *error)
 {
     tfos_schema *schema = NULL;
-    TFOS_TRY(tfos__schema_import(type, writer->kind, &schema, error));
+    TFOS_TRY(tfos_schema_import(type, writer->kind, &schema, error));
     tfos_status status = TFOS_OK;
     for (int64_t row = 0; row < array->length && status == TFOS_OK; row += ARROW_ROWS) {
         int64_t rows = tfos__min_i64(ARROW_ROWS, array->length - row);

@@ -241,7 +241,7 @@ def test_stream_of_a_closed_reader_ends_with_an_error(file):
 def test_columns_are_chosen_and_ordered(file):
     batch = only_batch(file, columns=["score", "id"])
     assert batch.names == ["score", "id"]
-    with pytest.raises(records.NotFoundError, match="there is no column 'nope'; the columns are: blob, id"):
+    with pytest.raises(records.InvalidError, match="there is no column 'nope'; the columns are: blob, id"):
         records.read(file, columns=["nope"])
     with pytest.raises(TypeError, match="columns is a sequence of str"):
         records.read(file, columns="id")
@@ -350,6 +350,18 @@ def test_schema_forms(file, tmp_path):
     assert repr(schema).startswith('Schema({"record": "example"')
     with pytest.raises(TypeError):
         hash(schema)
+
+
+def test_schema_from_arrow(file):
+    given = pa.schema([("image", pa.list_(pa.float32(), 3)), pa.field("id", pa.int32(), nullable=False)])
+    schema = records.Schema(given)
+    assert schema.fields == [records.Field("image", "float", (3,), True), records.Field("id", "int32")]
+    batch = only_batch(file, schema=given)
+    assert batch.names == ["image", "id"] and batch["id"].dtype == np.int32
+    whole = records.schema(file)
+    assert records.Schema(pa.schema(whole)) == whole
+    with pytest.raises(records.UnsupportedError, match="column 'when': the Arrow type timestamp"):
+        records.Schema(pa.schema([("when", pa.timestamp("s"))]))
 
 
 def test_sample_makes_every_feature_nullable(file):

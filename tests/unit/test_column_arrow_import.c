@@ -53,7 +53,7 @@ static tfos_status import_rows(table *from, tfos_record_kind kind, int64_t start
                                tfos_error *error)
 {
     tfos_schema *schema;
-    tfos_status status = tfos__schema_import(&from->schema, kind, &schema, error);
+    tfos_status status = tfos_schema_import(&from->schema, kind, &schema, error);
     if (status == TFOS_OK) {
         status = tfos__batch_import(&from->array, &from->schema, schema, start, count, out, error);
         tfos_schema_free(schema);
@@ -557,7 +557,7 @@ static void test_round_trip(void **state)
     struct ArrowSchema exported;
     assert_int_equal(tfos_schema_export(schema, &exported, &error), TFOS_OK);
     tfos_schema *again;
-    assert_int_equal(tfos__schema_import(&exported, TFOS_RECORD_AUTO, &again, &error), TFOS_OK);
+    assert_int_equal(tfos_schema_import(&exported, TFOS_RECORD_AUTO, &again, &error), TFOS_OK);
     char *before;
     char *after;
     assert_int_equal(tfos_schema_to_json(schema, &before, &error), TFOS_OK);
@@ -699,7 +699,7 @@ static void test_columns_by_name(void **state)
     tfos_schema *schema;
     tfos_batch *batch;
     tfos_error error;
-    assert_int_equal(tfos__schema_import(&first.schema, TFOS_RECORD_AUTO, &schema, &error), TFOS_OK);
+    assert_int_equal(tfos_schema_import(&first.schema, TFOS_RECORD_AUTO, &schema, &error), TFOS_OK);
     assert_int_equal(tfos__batch_import(&second.array, &second.schema, schema, 0, 2, &batch, &error), TFOS_OK);
     assert_int_equal(column(batch)->type, TFOS_TYPE_INT64);
     tfos_batch_free(batch);
