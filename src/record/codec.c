@@ -250,17 +250,10 @@ void tfos__stream_close(tfos__stream *stream)
 
 static tfos_status read_plain(tfos__stream *stream, uint8_t *to, size_t bytes, size_t *got, tfos_error *error)
 {
-    size_t total = 0;
-    while (total < bytes) {
-        size_t count;
-        TFOS_TRY(read_stored(stream, to + total, bytes - total, &count, error));
-        if (count == 0) {
-            break;
-        }
-        total += count;
-    }
-    stream->produced += (int64_t)total;
-    *got = total;
+    size_t count;
+    TFOS_TRY(read_stored(stream, to, bytes, &count, error));
+    stream->produced += (int64_t)count;
+    *got = count;
     return TFOS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "record/encode.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -217,6 +218,24 @@ static size_t head_bound(const prepared *column)
     return column->name_bytes + 32;
 }
 
+/* An Example holds floats: a double that is too large for one would turn into infinity unseen. */
+static tfos_status check_doubles(const prepared *column, run values, int64_t row, tfos_error *error)
+{
+    if (values.values->type != TFOS_TYPE_DOUBLE) {
+        return TFOS_OK;
+    }
+    const double *from = (const double *)values.values->data + values.first;
+    for (int64_t i = 0; i < values.count; i++) {
+        if (isfinite(from[i]) && !isfinite((float)from[i])) {
+            return tfos__fail(
+                error, TFOS_RANGE,
+                "column '%s', row %lld: the value %g does not fit the floats that a tf.train.Example holds",
+                column->field->name, (long long)row, from[i]);
+        }
+    }
+    return TFOS_OK;
+}
+
 static tfos_status append_feature(const prepared *column, const tfos_vector *vector, int64_t row, tfos__buffer *out,
                                   tfos_error *error)
 {
@@ -224,6 +243,7 @@ static tfos_status append_feature(const prepared *column, const tfos_vector *vec
         return TFOS_OK;
     }
     run values = run_of(vector, row);
+    TFOS_TRY(check_doubles(column, values, row, error));
     feature_sizes sizes = size_feature(column, values);
     TFOS_TRY(tfos__buffer_reserve(out, out->size + head_bound(column) + sizes.feature, error));
     uint8_t *to = write_entry_head(out->data + out->size, column, sizes.feature);
@@ -250,6 +270,7 @@ static tfos_status append_feature_list(const prepared *column, const tfos_vector
     int64_t last = vector->offsets[row + 1];
     size_t total = 0;
     for (int64_t i = first; i < last; i++) {
+        TFOS_TRY(check_doubles(column, run_of(inner, i), row, error));
         total += size_inner(column, inner, i);
     }
     TFOS_TRY(tfos__buffer_reserve(out, out->size + head_bound(column) + total, error));

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/crc32c.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "fs/fs.h"
 #include "record/codec.h"
@@ -380,14 +381,27 @@ static size_t block_before(const tfos_index *index, int64_t offset)
     return low;
 }
 
+/* The index, if there is one to be trusted. Without it the work takes longer and gives the same, so that is worth a
+ * line in the log only if somebody meant there to be one. */
+static tfos_index *open_if_fresh(const char *path)
+{
+    tfos_index *index = NULL;
+    tfos_error trouble;
+    tfos_status status = tfos_index_open(path, &index, &trouble);
+    if (status != TFOS_OK && status != TFOS_NOT_FOUND) {
+        tfos__log(TFOS_LOG_WARN, "the index is not used: %s", trouble.message);
+    }
+    return index;
+}
+
 tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error)
 {
     if (offset <= 0) {
         *out = 0;
         return TFOS_OK;
     }
-    tfos_index *index;
-    if (tfos_index_open(path, &index, NULL) != TFOS_OK) {
+    tfos_index *index = open_if_fresh(path);
+    if (index == NULL) {
         return tfos__records_scan(path, offset, out, error);
     }
     tfos_status status = TFOS_OK;
@@ -440,8 +454,8 @@ static tfos_status count_inflated(const char *path, tfos_codec codec, int64_t *o
 
 tfos_status tfos_records_count(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
 {
-    tfos_index *index;
-    if (codec <= TFOS_CODEC_NONE && tfos_index_open(path, &index, NULL) == TFOS_OK) {
+    tfos_index *index = codec <= TFOS_CODEC_NONE ? open_if_fresh(path) : NULL;
+    if (index != NULL) {
         *out = index->records;
         tfos_index_free(index);
         return TFOS_OK;

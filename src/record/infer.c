@@ -516,6 +516,11 @@ tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *
     options = options != NULL ? options : &defaults;
     int32_t threads = options->threads;
     TFOS_TRY(tfos__scan_threads(&threads, error));
+    if (options->infer_records < 0) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "the number of records to infer from must be 0 (all) or more, found %lld",
+                          (long long)options->infer_records);
+    }
     if (options->record == TFOS_RECORD_BYTES) {
         return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
     }
