@@ -572,6 +572,25 @@ def test_bad_json_is_named_by_line(tmp_path):
     assert "x.jsonl: line 2" in fails(1, "convert", tmp_path / "x.jsonl", tmp_path / "o")
 
 
+def test_text_that_is_cut_short_or_packed_otherwise(tmp_path):
+    packed = gzip.compress(b"x\n" + b"1\n" * 10000)
+    (tmp_path / "cut.csv.gz").write_bytes(packed[:-9])
+    assert "cut.csv.gz" in fails(1, "convert", tmp_path / "cut.csv.gz", tmp_path / "o.tfrecord")
+    (tmp_path / "plain.csv.gz").write_bytes(b"x\n1\n")
+    run("convert", tmp_path / "plain.csv.gz", tmp_path / "plain.jsonl")
+    assert lines_of(tmp_path / "plain.jsonl") == [{"x": 1}]
+    fails(1, "convert", "--input-codec", "gzip", tmp_path / "plain.csv.gz", tmp_path / "o.tfrecord")
+    assert not (tmp_path / "o.tfrecord").exists()
+
+
+def test_output_may_replace_its_input(rows_file, tmp_path):
+    run("convert", "--shards", 4, rows_file, tmp_path / "data")
+    run("convert", "--shards", 2, "--overwrite", tmp_path / "data", tmp_path / "data")
+    assert sorted(os.listdir(tmp_path / "data")) == shard_names(2)
+    ids = [row["id"][0] for name in shard_names(2) for row in read_examples([tmp_path / "data" / name])]
+    assert sorted(ids) == list(range(20))
+
+
 # ---- convert: shards, order, compression
 
 
