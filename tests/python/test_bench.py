@@ -1,0 +1,74 @@
+"""The benchmark works from end to end. How fast anything is, is not tested."""
+
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+
+import table  # noqa: E402  found by the line above
+
+WORKS = [
+    "parse A, 1 thread",
+    "parse A, 1 thread, peer record by record",
+    "parse A, 2 threads",
+    "parse A as TensorFlow writes it, 1 thread",
+    "parse B, 1 thread",
+    "parse B, 2 threads",
+    "verify A, 1 thread",
+    "verify B, 1 thread",
+    "infer the schema of A, 1 thread",
+    "infer the schema of B, 1 thread",
+    "write A from Arrow",
+    "write A from Arrow, peer by extend",
+    "write A from NumPy",
+    "write B from Arrow",
+    "write B from Arrow, peer by extend",
+    "parse A from gzip, 1 thread",
+    "write A to gzip",
+    "peak memory to parse 200 records of A, 1 thread",
+    "peak memory to parse 2000 records of A, 1 thread",
+    "peak memory to parse 200 records of A, 2 threads",
+    "peak memory to parse 2000 records of A, 2 threads",
+    "limit: memcpy",
+    "limit: pread of A",
+]
+
+
+def run_bench(*arguments):
+    command = [sys.executable, os.path.join(ROOT, "bench", "run.py"), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def test_quick_run_fills_every_row():
+    result = run_bench("records", "--quick")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.split("\n")
+    ours = next(line for line in lines if line.startswith("work ")).index("ours")
+    cells = {line[: line.find("  ")]: line[ours:].strip() for line in lines if "  " in line}
+    for work in WORKS:
+        assert cells.get(work, "")[:1].isdigit(), f"no figure of ours for {work!r} in\n{result.stdout}"
+    assert "TensorFlow 2." in lines[-2]
+
+
+def test_unknown_section_and_saving_a_quick_run_are_refused():
+    unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
+    assert unknown.returncode == 2 and "there are records" in unknown.stderr
+    assert quick.returncode == 2 and "leave out --quick" in quick.stderr
+
+
+def test_missing_library_says_how_to_build_it():
+    result = run_bench("records", "--quick", "--build", "build/nowhere")
+    assert result.returncode == 1 and "scripts/build release" in result.stderr
+
+
+def test_save_replaces_its_own_section_only(tmp_path):
+    page = tmp_path / "benchmarks.md"
+    page.write_text("# Benchmarks\n\n<!-- feed: begin -->\nkept\n<!-- feed: end -->\n")
+    for ours in ("1 GB/s", "2 GB/s"):
+        row = table.Row("parse", "", ours, met=True)
+        table.save(page, table.Section("records", "title", [row], ["a note"]), "a machine")
+    text = page.read_text()
+    assert "kept" in text and "| parse |  | 2 GB/s |  |  | yes |" in text and "1 GB/s" not in text
+    assert text.count("<!-- records: begin -->") == 1 and "Measured on: a machine." in text
