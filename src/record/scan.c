@@ -502,15 +502,15 @@ tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *o
     pthread_cond_init(&scan->work_ready, NULL);
     pthread_cond_init(&scan->outcome_ready, NULL);
     tfos_status status = make_groups(scan, error);
+    *out = scan; /* before there are threads: their work asks for it */
     if (status == TFOS_OK && options->threads > 0) {
         status = start_threads(scan, options->threads, error);
     }
     if (status != TFOS_OK) {
         tfos__scan_close(scan);
-        return status;
+        *out = NULL;
     }
-    *out = scan;
-    return TFOS_OK;
+    return status;
 }
 
 static void drop_outcomes(tfos__scan *scan, file_group *group)

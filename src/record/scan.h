@@ -38,7 +38,8 @@ tfos_status tfos__scan_threads(int32_t *threads, tfos_error *error);
 /* The number of `thread` numbers that the work must expect: at least 1. */
 int tfos__scan_workers(int threads);
 
-/* `paths` stays the caller's and lives as long as the scan. */
+/* `paths` stays the caller's and lives as long as the scan. *out is set before the work begins, which may be before this
+ * returns; it is NULL after a failure. */
 tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *options, const tfos__scan_work *work,
                             tfos__scan **out, tfos_error *error);
 
