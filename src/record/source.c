@@ -161,22 +161,38 @@ static tfos_status push_segment(tfos__chunk *chunk, const tfos__source *source, 
 
 /* ---- damage ---- */
 
-/* If the record before a wrong header is damaged too, bytes were lost inside it and the search must begin there. */
-static void take_back_damaged_record(tfos__source *source, tfos__chunk *chunk)
+/* Whether the bytes at `at` are a header, whatever it says. */
+static bool at_header(const tfos__source *source)
+{
+    uint64_t length;
+    return available(source) >= TFOS__FRAME_HEADER_BYTES && tfos__frame_header(source->data.data + source->at, &length);
+}
+
+/* If the record before a wrong header is damaged too, bytes were lost inside it and the search must begin there. False
+ * if it is sound. */
+static bool take_back_damaged_record(tfos__source *source, tfos__chunk *chunk)
 {
     const tfos__segment *segment = &chunk->segments[chunk->segment_count - 1];
     if (chunk->span_count == 0 || segment->first == chunk->span_count) {
-        return;
+        return false;
     }
     const tfos__span *last = &chunk->spans[chunk->span_count - 1];
     bool adjacent = last->file_offset + (int64_t)last->bytes + TFOS__FRAME_OVERHEAD_BYTES == source->offset;
     if (!adjacent || tfos__frame_payload(source->data.data + last->at, last->bytes)) {
-        return;
+        return false;
     }
     source->at = last->at - TFOS__FRAME_HEADER_BYTES;
     source->offset = last->file_offset;
     source->record -= source->record > 0;
     chunk->span_count--;
+    return true;
+}
+
+static void begin_hole(tfos__source *source, tfos_status status, const char *why)
+{
+    source->in_hole = true;
+    source->hole_status = status;
+    snprintf(source->hole_why, sizeof source->hole_why, "%s", why);
 }
 
 /* The bytes at `offset` are no record. With on_corrupt=skip a hole begins, otherwise the source has failed. */
@@ -184,10 +200,10 @@ static tfos_status damaged(tfos__source *source, tfos__chunk *chunk, tfos_status
                            tfos_error *error)
 {
     if (source->options.on_corrupt == TFOS_ON_CORRUPT_SKIP) {
-        source->in_hole = true;
-        source->hole_status = status;
-        snprintf(source->hole_why, sizeof source->hole_why, "%s", why);
-        take_back_damaged_record(source, chunk);
+        begin_hole(source, status, why);
+        if (!at_header(source)) {
+            take_back_damaged_record(source, chunk);
+        }
         return TFOS_OK;
     }
     char number[40] = "";
@@ -414,21 +430,37 @@ static tfos_status step(tfos__source *source, tfos__chunk *chunk, tfos_error *er
     return TFOS_OK;
 }
 
+/* Before a full chunk is handed out while damage is skipped: what follows its last record tells whether bytes were lost
+ * inside that record, and once it is handed out it cannot be taken back. */
+static tfos_status look_ahead(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    if (source->options.on_corrupt != TFOS_ON_CORRUPT_SKIP || source->stream == NULL || source->in_hole) {
+        return TFOS_OK;
+    }
+    while (available(source) < TFOS__FRAME_HEADER_BYTES && !source->stream_ended) {
+        TFOS_TRY(fill(source, TFOS__FRAME_HEADER_BYTES - available(source), 1, error));
+    }
+    if (available(source) > 0 && !at_header(source) && take_back_damaged_record(source, chunk)) {
+        begin_hole(source, TFOS_CORRUPT, "the checksum of the payload does not match, and no record follows");
+    }
+    return TFOS_OK;
+}
+
 static tfos_status collect(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
 {
     if (source->stream != NULL) {
         TFOS_TRY(push_segment(chunk, source, error));
     }
-    while (!is_full(source, chunk)) {
-        if (source->stream == NULL && source->next_file == source->count) {
-            break;
+    for (;;) {
+        if (is_full(source, chunk)) {
+            TFOS_TRY(look_ahead(source, chunk, error));
         }
-        if (source->in_hole && chunk->span_count > 0) {
-            break;
+        bool end = source->stream == NULL && source->next_file == source->count;
+        if (end || is_full(source, chunk) || (source->in_hole && chunk->span_count > 0)) {
+            return TFOS_OK;
         }
         TFOS_TRY(step(source, chunk, error));
     }
-    return TFOS_OK;
 }
 
 /* Gives the buffer to the chunk and keeps what is behind the last record. */
@@ -477,7 +509,7 @@ tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, t
     tfos__source_options options = {.codec = TFOS_CODEC_NONE, .chunk_rows = 1, .chunk_bytes = 1, .range_end = -1};
     tfos__source *source = NULL;
     TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
-    tfos_status status = tfos__stream_open(path, TFOS_CODEC_NONE, TFOS__CONTENT_RECORDS, &source->stream, error);
+    tfos_status status = tfos__stream_open(path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &source->stream, error);
     if (status == TFOS_OK) {
         source->offset = offset;
         status = tfos__stream_seek(source->stream, offset, error);
