@@ -37,7 +37,8 @@ static int show_help(void)
     tfos__cli_print("tfos: TensorFlow on Spark, with a native core\n\n"
                     "Usage: tfos COMMAND …\n\n"
                     "Commands:\n"
-                    "  records  look at, check and make TFRecord files\n\n"
+                    "  records  look at, check and make TFRecord files\n"
+                    "  config   show the settings and where they come from\n\n"
                     "Options:\n"
                     "  -h, --help     this text; also behind every command\n"
                     "      --version  the version\n\n"
@@ -89,7 +90,10 @@ static int run(int argc, char **argv)
     if (strcmp(argv[1], "records") == 0) {
         return run_records(argc - 2, argv + 2);
     }
-    static const char *const known[] = {"records", "--help", "--version"};
+    if (strcmp(argv[1], "config") == 0) {
+        return tfos__cli_config.run(argc - 2, argv + 2);
+    }
+    static const char *const known[] = {"records", "config", "--help", "--version"};
     const char *near = tfos__cli_nearest(argv[1], known, sizeof known / sizeof known[0]);
     if (near != NULL) {
         return tfos__cli_fail_usage("unknown command '%s'; did you mean `tfos %s`?", argv[1], near);

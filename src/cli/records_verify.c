@@ -52,7 +52,10 @@ static void take_damage(const tfos_damage *damage, void *context)
 
 static void ask(void *context, tfos_progress *out)
 {
-    *out = *(const tfos_progress *)context;
+    const tfos_progress *now = context; /* another thread writes it meanwhile */
+    out->total_bytes = __atomic_load_n(&now->total_bytes, __ATOMIC_RELAXED);
+    out->done_bytes = __atomic_load_n(&now->done_bytes, __ATOMIC_RELAXED);
+    out->records = __atomic_load_n(&now->records, __ATOMIC_RELAXED);
 }
 
 static void print_summary(const verification *self, const tfos_paths *paths, const tfos_progress *progress)

@@ -84,3 +84,9 @@ def test_every_page_is_run():
 def test_demo():
     assert shutil.which("bash")
     run(["bash", "scripts/demo"], ROOT)
+
+
+def test_page_of_settings_is_current():
+    table = subprocess.run(["tfos", "config", "--markdown"], env=environment(), capture_output=True, text=True, check=True).stdout
+    with open(os.path.join(ROOT, "docs", "config.md"), encoding="utf-8") as file:
+        assert file.read() == table, "docs/config.md is not what the library has: tfos config --markdown >docs/config.md"
