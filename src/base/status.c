@@ -51,7 +51,8 @@ static void trim_partial_character(char *message, size_t length)
     }
 }
 
-static void fill(tfos_error *error, tfos_status status, bool retriable, const char *format, va_list arguments)
+__attribute__((format(printf, 4, 0))) static void fill(tfos_error *error, tfos_status status, bool retriable,
+                                                       const char *format, va_list arguments)
 {
     error->status = status;
     error->retriable = retriable;

@@ -41,6 +41,7 @@ typedef struct thread_findings {
     tfos__name_order features;
     tfos__name_order lists;
     const tfos__chunk *chunk;
+    bool conflict; /* a feature of this record has another kind than before */
 } thread_findings;
 
 typedef struct inference_state {
@@ -166,6 +167,15 @@ static tfos_status settle(thread_findings *findings, size_t index, tfos_error *e
     return TFOS_OK;
 }
 
+static tfos_status settle_all(thread_findings *findings, tfos_error *error)
+{
+    findings->conflict = false;
+    for (size_t i = 0; i < tfos_schema_field_count(findings->names); i++) {
+        TFOS_TRY(settle(findings, i, error));
+    }
+    return TFOS_OK;
+}
+
 /* ---- one record ---- */
 
 static bool list_is_text(tfos__wire list)
@@ -269,6 +279,13 @@ static inline bool hear_one_number(const feature_finding *finding, tfos__wire va
            tfos__wire_varint_exact(value.at + 4, bytes, &number);
 }
 
+/* Whether what is pending would change the kind. It is judged when the record ends: the name may come once more. */
+static bool contradicts(const feature_finding *finding)
+{
+    return !finding->pending_quick && finding->pending.kind != TFOS__FEATURE_NONE &&
+           finding->all.kind != TFOS__FEATURE_NONE && finding->pending.kind != finding->all.kind;
+}
+
 static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire entry, bool lists, size_t position,
                               tfos_error *error)
 {
@@ -306,7 +323,16 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
     }
     finding->pending_record = findings->records;
     finding->pending_span = span;
+    findings->conflict = findings->conflict || contradicts(finding);
     return TFOS_OK;
+}
+
+static tfos_status not_an_example(tfos_error *error)
+{
+    return tfos__fail(
+        error, TFOS_CORRUPT,
+        "the record is no tf.train.Example: its bytes do not parse (to read it as it is, ask for records of "
+        "kind bytes)");
 }
 
 static tfos_status hear_map(thread_findings *findings, size_t span, tfos__wire map, bool lists, size_t *position,
@@ -316,15 +342,15 @@ static tfos_status hear_map(thread_findings *findings, size_t span, tfos__wire m
         uint32_t tag;
         tfos__wire entry;
         if (!tfos__wire_tag(&map, &tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its map does not parse");
+            return not_an_example(error);
         }
         if (tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
             if (!tfos__wire_bytes(&map, &entry)) {
-                return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its map does not parse");
+                return not_an_example(error);
             }
             TFOS_TRY(hear_entry(findings, span, entry, lists, (*position)++, error));
         } else if (!tfos__wire_skip(&map, tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its map does not parse");
+            return not_an_example(error);
         }
     }
     return TFOS_OK;
@@ -345,27 +371,27 @@ static tfos_status hear_record(void *context, size_t span, const uint8_t *record
     /* A record that fails halfway must leave nothing pending. */
     if (listener->inference->on_corrupt == TFOS_ON_CORRUPT_SKIP &&
         !tfos__message_valid(wire, asked != TFOS_RECORD_EXAMPLE, &findings->joined)) {
-        return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example");
+        return not_an_example(error);
     }
     while (wire.at < wire.end) {
         uint32_t tag;
         tfos__wire map;
         if (!tfos__wire_tag(&wire, &tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its bytes do not parse");
+            return not_an_example(error);
         }
         bool lists = tag == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES) && asked != TFOS_RECORD_EXAMPLE;
         if (lists || tag == TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES)) {
             if (!tfos__wire_bytes(&wire, &map)) {
-                return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its bytes do not parse");
+                return not_an_example(error);
             }
             findings->sequences += lists;
             TFOS_TRY(hear_map(findings, span, map, lists, &positions[lists], error));
         } else if (!tfos__wire_skip(&wire, tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: its bytes do not parse");
+            return not_an_example(error);
         }
     }
     findings->records++;
-    return TFOS_OK;
+    return findings->conflict ? settle_all(findings, error) : TFOS_OK;
 }
 
 /* ---- chunks ---- */
@@ -380,9 +406,7 @@ static tfos_status hear_chunk(void *context, int thread, tfos__chunk *chunk, voi
     }
     findings->chunk = chunk;
     TFOS_TRY(tfos__chunk_each(chunk, inference->on_corrupt, hear_record, &listener, error));
-    for (size_t i = 0; i < tfos_schema_field_count(findings->names); i++) {
-        TFOS_TRY(settle(findings, i, error));
-    }
+    TFOS_TRY(settle_all(findings, error));
     if (inference->sample_left >= 0) {
         inference->sample_left -= (int64_t)chunk->good;
         *result = inference->sample_left == 0 ? inference : NULL; /* enough: wakes the consumer */
