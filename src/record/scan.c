@@ -250,8 +250,10 @@ static void serve(tfos__scan *scan, int thread, file_group *group)
         made->status = work_on(scan, thread, chunk, &made->result, &made->error);
         pthread_mutex_lock(&scan->lock);
     }
+    int64_t chunk_bytes = chunk->stored_bytes; /* a file without records is read as well */
     give_chunk(scan, chunk);
     if (nothing) {
+        atomic_fetch_add(&scan->done_bytes, chunk_bytes);
         scan->under_way--;
         free(made);
     } else {
@@ -380,6 +382,7 @@ static bool work_here(tfos__scan *scan, void **result)
             scan->status = work_on(scan, 0, chunk, result, &scan->error);
         } else if (scan->status == TFOS_END) {
             scan->status = TFOS_OK;
+            atomic_fetch_add(&scan->done_bytes, chunk->stored_bytes);
             tfos__source_free(group->source);
             group->source = NULL;
             scan->front++;
