@@ -411,7 +411,8 @@ tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, t
         status = walk_from(index, block_before(index, offset), INT64_MAX, offset, out, error);
     }
     tfos_index_free(index);
-    return status;
+    /* A header that was damaged since: what follows it is found as without an index. */
+    return status == TFOS_CORRUPT || status == TFOS_TRUNCATED ? tfos__records_scan(path, offset, out, error) : status;
 }
 
 /* ---- counting ---- */

@@ -34,6 +34,7 @@ struct tfos__source {
     bool stream_broken; /* it ended in damaged compressed data */
     int64_t stored_reported;
     int64_t offset; /* of the next header in the file */
+    int64_t stop;   /* records from here on are not ours: the first one at or behind the end of the range */
     int64_t record; /* its number, -1 when unknown */
 
     tfos__buffer data;
@@ -269,6 +270,7 @@ static tfos_status cross_hole(tfos__source *source, tfos__chunk *chunk, tfos_err
     source->at++;
     source->offset++;
     TFOS_TRY(search(source, error));
+    source->offset = tfos__min_i64(source->offset, source->stop); /* the rest is told by the next split */
     source->in_hole = false;
     source->stream_broken = false; /* this hole tells of it */
     TFOS_TRY(note_hole(source, chunk, start, source->offset - start, error));
@@ -363,6 +365,18 @@ static tfos_status hop(tfos__source *source, tfos__chunk *chunk, uint64_t *lengt
 
 /* ---- files ---- */
 
+/* Both ends of a range are found in the same way, so that neighbours agree on the record where one stops and the other
+ * begins: damage is told by the split that it follows, even where the border lies in it. */
+static tfos_status find_range(tfos__source *source, const char *path, int64_t *start, tfos_error *error)
+{
+    TFOS_TRY(tfos__stream_seek(source->stream, 0, error)); /* not in every file */
+    TFOS_TRY(tfos_records_align(path, source->options.range_start, start, error));
+    if (source->options.range_end >= 0) {
+        TFOS_TRY(tfos_records_align(path, source->options.range_end, &source->stop, error));
+    }
+    return tfos__stream_seek(source->stream, *start, error);
+}
+
 static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
 {
     const char *path = source->paths[source->next_file];
@@ -373,11 +387,9 @@ static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_erro
     source->stream_broken = false;
     source->stored_reported = 0;
     source->in_hole = false;
-    if (source->options.range_start > 0) {
-        TFOS_TRY(tfos_records_align(path, source->options.range_start, &start, error));
-    }
-    if (start > 0) {
-        TFOS_TRY(tfos__stream_seek(source->stream, start, error));
+    source->stop = INT64_MAX;
+    if (source->options.range_start > 0 || source->options.range_end >= 0) {
+        TFOS_TRY(find_range(source, path, &start, error));
     }
     source->offset = start;
     source->record = start > 0 ? -1 : 0;
@@ -405,6 +417,21 @@ static bool is_full(const tfos__source *source, const tfos__chunk *chunk)
            (chunk->span_count > 0 && (int64_t)source->at >= source->options.chunk_bytes);
 }
 
+static tfos_status take_record(tfos__source *source, tfos__chunk *chunk, uint64_t length, tfos_error *error)
+{
+    int64_t whole = (int64_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+    if (source->offset + whole > source->stop &&
+        !tfos__frame_payload(source->data.data + source->at + TFOS__FRAME_HEADER_BYTES, (size_t)length)) {
+        /* It lost bytes, and the next split begins inside of what its length covers. */
+        return damaged(source, chunk, TFOS_CORRUPT, "the checksum of the payload does not match", error);
+    }
+    TFOS_TRY(push_span(chunk, source, length, error));
+    source->at += (size_t)whole;
+    source->offset += whole;
+    source->record += source->record >= 0;
+    return TFOS_OK;
+}
+
 /* One step towards a full chunk: opens a file, crosses a hole, takes a record or ends a file. */
 static tfos_status step(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
 {
@@ -414,18 +441,17 @@ static tfos_status step(tfos__source *source, tfos__chunk *chunk, tfos_error *er
     if (source->in_hole) {
         return cross_hole(source, chunk, error);
     }
+    if (source->offset >= source->stop) {
+        close_file(source, chunk);
+        return TFOS_OK;
+    }
     uint64_t length = 0;
     hop_result result;
     TFOS_TRY(hop(source, chunk, &length, &result, error));
-    bool beyond = source->options.range_end >= 0 && source->offset >= source->options.range_end;
-    if (result == HOP_FILE_END || (result == HOP_RECORD && beyond)) {
+    if (result == HOP_FILE_END) {
         close_file(source, chunk);
     } else if (result == HOP_RECORD) {
-        TFOS_TRY(push_span(chunk, source, length, error));
-        size_t whole = (size_t)length + TFOS__FRAME_OVERHEAD_BYTES;
-        source->at += whole;
-        source->offset += (int64_t)whole;
-        source->record += source->record >= 0;
+        return take_record(source, chunk, length, error);
     }
     return TFOS_OK;
 }
@@ -511,8 +537,9 @@ tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, t
     TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
     tfos_status status = tfos__stream_open(path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &source->stream, error);
     if (status == TFOS_OK) {
-        source->offset = offset;
-        status = tfos__stream_seek(source->stream, offset, error);
+        int64_t size = tfos__stream_left(source->stream);
+        source->offset = size >= 0 ? tfos__min_i64(offset, size) : offset;
+        status = tfos__stream_seek(source->stream, source->offset, error);
     }
     if (status == TFOS_OK) {
         status = search(source, error);
