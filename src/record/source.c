@@ -117,6 +117,9 @@ static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, 
 /* Forgets the bytes before `at`. Only while no record of the chunk points to them. */
 static void compact(tfos__source *source)
 {
+    if (source->at == 0) {
+        return; /* as in an empty buffer, which has no memory yet */
+    }
     memmove(source->data.data, source->data.data + source->at, available(source));
     source->data.size -= source->at;
     source->at = 0;
