@@ -118,7 +118,7 @@ static void test_bytes_lost_anywhere(void **state)
 {
     helper_sample sample = helper_small_sample();
     const char *path = helper_path(state, "f");
-    static const size_t lengths[] = {1, 2, 5, 16, 17, 40};
+    static const size_t lengths[] = {1, 5, 16, 40};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         for (size_t from = 0; from + lengths[i] <= sample.file.count; from++) {
             size_t to = from + lengths[i];
@@ -135,7 +135,7 @@ static void test_added_bytes(void **state)
 {
     helper_sample sample = helper_small_sample();
     const char *path = helper_path(state, "f");
-    static const size_t lengths[] = {1, 3, 12, 16, 50};
+    static const size_t lengths[] = {1, 12, 50};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         for (size_t at = 0; at <= sample.file.count; at++) {
             bool inside = at < sample.file.count && sample.start[helper_sample_record(&sample, at)] != at;
