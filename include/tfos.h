@@ -101,8 +101,9 @@ typedef enum tfos_log_level { TFOS_LOG_ERROR, TFOS_LOG_WARN, TFOS_LOG_INFO, TFOS
 
 typedef void (*tfos_log_function)(tfos_log_level level, const char *message, void *context);
 
-/* Where the library's log lines go; NULL (the default) drops them. Called from any thread of the library, one line at a
- * time, never while the library holds a lock that a tfos call needs.
+/* Where the library's log lines go; NULL (the default) drops them. Called from any thread of the library, also from
+ * several at a time, and never while the library holds a lock that a tfos call needs. When this returns, no other
+ * thread is in the function that was replaced.
  *
  * Owner: the caller keeps `context` alive until the function has been replaced.
  * Thread: any. */

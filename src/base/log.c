@@ -1,5 +1,6 @@
-/* Log. One mutex keeps lines whole and makes replacing the function safe: when tfos_log_set returns, the old one is not
- * running any more. */
+/* Log. The function is called without a lock that another tfos call needs: it may log itself, or replace itself. So
+ * that nobody is called after having been replaced, callers are counted, and tfos_log_set waits for those of other
+ * threads. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -7,27 +8,48 @@
 #include <stdio.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 static tfos_log_function current;
 static void *current_context;
+static int inside;                  /* calls under way, of all threads */
+static _Thread_local int inside_me; /* … of this thread */
 
 void tfos_log_set(tfos_log_function function, void *context)
 {
     pthread_mutex_lock(&lock);
     current = function;
     current_context = context;
+    while (inside > inside_me) {
+        pthread_cond_wait(&left, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void call(tfos_log_level level, const char *line)
+{
+    pthread_mutex_lock(&lock);
+    tfos_log_function function = current;
+    void *context = current_context;
+    inside += function != NULL;
+    pthread_mutex_unlock(&lock);
+    if (function == NULL) {
+        return;
+    }
+    inside_me++;
+    function(level, line, context);
+    inside_me--;
+    pthread_mutex_lock(&lock);
+    inside--;
+    pthread_cond_broadcast(&left);
     pthread_mutex_unlock(&lock);
 }
 
 void tfos__log(tfos_log_level level, const char *format, ...)
 {
-    pthread_mutex_lock(&lock);
-    if (current != NULL) {
-        char line[TFOS_ERROR_MESSAGE_BYTES];
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(line, sizeof line, format, arguments);
-        va_end(arguments);
-        current(level, line, current_context);
-    }
-    pthread_mutex_unlock(&lock);
+    char line[TFOS_ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    call(level, line);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 const char *tfos_version(void)
 {
     return TFOS_VERSION;
@@ -137,25 +139,40 @@ tfos_status tfos__fail_memory(tfos_error *error, size_t bytes)
     return tfos__fail(error, TFOS_NO_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
 }
 
+/* The bytes of the character at `in` that can be shown as they are; 0 if its first byte must be escaped. */
+static size_t showable(const unsigned char *in, size_t count)
+{
+    if (in[0] < 0x80) {
+        return in[0] >= 0x20 && in[0] != 0x7F && in[0] != '\\';
+    }
+    size_t length = in[0] >= 0xF0 ? 4 : in[0] >= 0xE0 ? 3 : 2;
+    bool control = in[0] == 0xC2 && count > 1 && in[1] < 0xA0; /* U+0080 to U+009F */
+    return length <= count && !control && tfos__utf8_valid_prefix(in, length) == length ? length : 0;
+}
+
 tfos__printable tfos__printable_of(const void *bytes, size_t count)
 {
     static const char hex[] = "0123456789abcdef";
     const unsigned char *in = bytes;
     tfos__printable out;
     size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count;) {
         if (used + 8 > sizeof out.text) {
             memcpy(out.text + used, "…", 3);
             used += 3;
             break;
         }
-        if (in[i] >= 0x20 && in[i] < 0x7F && in[i] != '\\') {
-            out.text[used++] = (char)in[i];
+        size_t length = showable(in + i, count - i);
+        if (length > 0) {
+            memcpy(out.text + used, in + i, length);
+            used += length;
+            i += length;
         } else {
             out.text[used++] = '\\';
             out.text[used++] = 'x';
             out.text[used++] = hex[in[i] >> 4];
             out.text[used++] = hex[in[i] & 15];
+            i++;
         }
     }
     out.text[used] = '\0';

@@ -29,12 +29,23 @@ typedef struct tfos__output tfos__output;
 tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error);
 tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t count, tfos_error *error);
 
+/* Brings what was written to disk and ends the writing. tfos__output_commit does it by itself; when several files are
+ * to appear together, all are synced first, so that little can go wrong while they take their names. */
+tfos_status tfos__output_sync(tfos__output *output, tfos_error *error);
+
 /* Both end the output and free it. */
 tfos_status tfos__output_commit(tfos__output *output, tfos_error *error);
 void tfos__output_abort(tfos__output *output);
 
 /* Removes every hidden file of outputs that are open in this process. Safe to call in a signal handler. */
 void tfos__outputs_unlink_all(void);
+
+/* Whether a path names something that can be read again and again, and not a pipe. Does not open it: a pipe that is
+ * opened and closed is broken for its writer. */
+bool tfos__path_is_regular(const char *path);
+
+/* INVALID if one of the files is a pipe, which can be read only once, while its schema is still to be found. */
+tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error);
 
 /* The whole of a small file, at most `limit` bytes. */
 tfos_status tfos__file_slurp(const char *path, size_t limit, tfos__buffer *out, tfos_error *error);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "fs/fs.h"
 #include "fs/local.h"
@@ -34,6 +35,7 @@ static _Atomic(slot *) slots[MAX_OPEN_OUTPUTS];
 
 struct tfos__output {
     int descriptor;
+    pid_t owner; /* a child that was forked has a copy of this struct, but the file is its parent's */
     bool overwrite;
     slot *hidden;
     char path[];
@@ -151,6 +153,7 @@ tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **o
     }
     strcpy(output->path, local);
     output->overwrite = overwrite;
+    output->owner = getpid();
     tfos_status status = create_hidden(output, error);
     if (status != TFOS_OK) {
         free(output);
@@ -177,15 +180,19 @@ tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t c
     return TFOS_OK;
 }
 
+/* In a process that was forked since, only the descriptor is ours to close. */
 static void finish(tfos__output *output, bool remove_hidden)
 {
+    bool mine = output->owner == getpid();
     if (output->descriptor >= 0) {
         close(output->descriptor);
     }
-    if (remove_hidden) {
+    if (remove_hidden && mine) {
         unlink(output->hidden->path);
     }
-    atomic_store(&output->hidden->used, false);
+    if (mine) {
+        atomic_store(&output->hidden->used, false);
+    }
     free(output);
 }
 
@@ -199,59 +206,78 @@ void tfos__output_abort(tfos__output *output)
 /* A name that appeared since open must not be lost when overwriting was not asked for. */
 static int rename_into_place(const tfos__output *output)
 {
+    const char *hidden = output->hidden->path;
     if (output->overwrite) {
-        return rename(output->hidden->path, output->path);
+        return rename(hidden, output->path);
     }
-    if (renameat2(AT_FDCWD, output->hidden->path, AT_FDCWD, output->path, RENAME_NOREPLACE) == 0) {
+    if (renameat2(AT_FDCWD, hidden, AT_FDCWD, output->path, RENAME_NOREPLACE) == 0) {
         return 0;
     }
     if (errno != EINVAL && errno != ENOSYS) {
         return -1;
     }
     /* A file system without RENAME_NOREPLACE: a hard link refuses an existing name too. */
-    if (link(output->hidden->path, output->path) != 0) {
+    if (link(hidden, output->path) == 0) {
+        return unlink(hidden);
+    }
+    if (errno != EPERM && errno != ENOSYS && errno != ENOTSUP) {
         return -1;
     }
-    return unlink(output->hidden->path);
+    /* Nor has it hard links: look, then rename, which is the best that it can do. */
+    struct stat info;
+    if (lstat(output->path, &info) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(hidden, output->path);
 }
 
-static tfos_status sync_folder(const char *path, tfos_error *error)
+/* Makes the new name durable. The file is there and whole by now, so a folder that cannot be synced is no failure of
+ * the write. */
+static void sync_folder(const char *path)
 {
     char folder[PATH_MAX];
     size_t length = folder_length(path);
     snprintf(folder, sizeof folder, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) {
-        return tfos__fail_errno(error, errno, "%s: the folder cannot be opened to make the file durable", path);
+    int result = descriptor < 0 ? -1 : fsync(descriptor);
+    if (result != 0 && errno != EINVAL && errno != ENOTSUP) {
+        tfos__log(TFOS_LOG_WARN,
+                  "%s: written, but its folder cannot be synced to disk: a crash of the machine may lose the name",
+                  path);
     }
-    int result = fsync(descriptor);
-    int problem = errno;
-    close(descriptor);
-    if (result != 0 && problem != EINVAL && problem != ENOTSUP) {
-        return tfos__fail_errno(error, problem, "%s: the folder cannot be made durable", path);
+    if (descriptor >= 0) {
+        close(descriptor);
     }
-    return TFOS_OK;
+}
+
+tfos_status tfos__output_sync(tfos__output *output, tfos_error *error)
+{
+    if (output->descriptor < 0) {
+        return TFOS_OK;
+    }
+    if (output->owner != getpid()) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "%s: is being written by another process, from which this one was forked", output->path);
+    }
+    if (fsync(output->descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) {
+        return tfos__fail_errno(error, errno, "%s: the file cannot be made durable", output->path);
+    }
+    int closed = close(output->descriptor);
+    output->descriptor = -1;
+    return closed == 0 ? TFOS_OK : tfos__fail_errno(error, errno, "%s: closing the file failed", output->path);
 }
 
 tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
 {
-    tfos_status status = TFOS_OK;
-    if (fsync(output->descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) {
-        status = tfos__fail_errno(error, errno, "%s: the file cannot be made durable", output->path);
-    }
-    int closed = close(output->descriptor);
-    output->descriptor = -1;
-    if (status == TFOS_OK && closed != 0) {
-        status = tfos__fail_errno(error, errno, "%s: closing the file failed", output->path);
-    }
+    tfos_status status = tfos__output_sync(output, error);
     if (status == TFOS_OK && rename_into_place(output) != 0) {
         status = tfos__fail_errno(error, errno, "%s: the finished file cannot take its name", output->path);
     }
-    bool renamed = status == TFOS_OK;
-    if (renamed) {
-        status = sync_folder(output->path, error);
+    if (status == TFOS_OK) {
+        sync_folder(output->path);
     }
-    finish(output, !renamed);
+    finish(output, status != TFOS_OK);
     return status;
 }
 

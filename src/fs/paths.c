@@ -132,12 +132,15 @@ static tfos_status add_existing(tfos_paths *paths, const char *path, tfos_error 
 static tfos_status add_glob(tfos_paths *paths, const char *pattern, tfos_error *error)
 {
     glob_t found;
+    errno = 0;
     int result = glob(pattern, GLOB_ERR, NULL, &found);
+    int problem = errno;
     if (result == GLOB_NOMATCH) {
         return tfos__fail(error, TFOS_NOT_FOUND, "%s: no file or folder matches", pattern);
     }
     if (result != 0) {
-        return tfos__fail_errno(error, result == GLOB_NOSPACE ? ENOMEM : errno, "%s: cannot be listed", pattern);
+        globfree(&found);
+        return tfos__fail_errno(error, result == GLOB_NOSPACE ? ENOMEM : problem, "%s: cannot be listed", pattern);
     }
     tfos_status status = TFOS_OK;
     size_t before = paths->count;
@@ -182,6 +185,26 @@ tfos_status tfos_paths_expand(const char *const *inputs, size_t count, tfos_path
         }
     }
     *out = paths;
+    return TFOS_OK;
+}
+
+bool tfos__path_is_regular(const char *path)
+{
+    struct stat info;
+    const char *local;
+    return tfos__path_local(path, &local, NULL) == TFOS_OK && stat(local, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error)
+{
+    for (size_t i = 0; i < paths->count; i++) {
+        struct stat info;
+        if (stat(paths->path[i], &info) == 0 && !S_ISREG(info.st_mode)) {
+            return tfos__fail(error, TFOS_INVALID,
+                              "%s: can be read only once, and finding its schema would use it up: give a schema",
+                              paths->path[i]);
+        }
+    }
     return TFOS_OK;
 }
 
