@@ -180,8 +180,9 @@ extern const char *const tfos__cli_record_names[];
 void tfos__cli_read_options(const tfos__cli_common *common, tfos_read_options *out);
 
 /* The schema in the file --schema, or inferred from the first `infer_records` records (0: all); then --columns are
- * taken from it. *out has all columns, *chosen those that are wanted; both are the caller's. */
-int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *paths, int64_t infer_records,
+ * taken from it. `reads_on`: the files are read again after this, which a pipe cannot be. *out has all columns, *chosen
+ * those that are wanted; both are the caller's. */
+int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *paths, int64_t infer_records, bool reads_on,
                           tfos_schema **out, tfos_schema **chosen);
 
 /* The part of `schema` that --columns asks for. */

@@ -129,7 +129,7 @@ static int open_records(tfos__convert_input *input)
 {
     tfos_error error;
     tfos_read_options read;
-    int code = tfos__cli_find_schema(&input->options->common, input->paths, 0, &input->schema, &input->chosen);
+    int code = tfos__cli_find_schema(&input->options->common, input->paths, 0, true, &input->schema, &input->chosen);
     if (code != CLI_OK) {
         return code;
     }

@@ -53,14 +53,14 @@ int tfos__cli_choose_columns(const tfos__cli_common *common, const tfos_schema *
     tfos_status status = names == NULL ? tfos__fail_memory(&error, count * sizeof *all)
                                        : tfos_schema_select(schema, names, count, chosen, &error);
     free(all);
-    if (status == TFOS_NOT_FOUND) {
+    if (status == TFOS_INVALID) {
         return tfos__cli_fail_usage("--columns: %s", error.message);
     }
     return status == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
 int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *paths, int64_t infer_records,
-                          tfos_schema **out, tfos_schema **chosen)
+                          bool reads_on, tfos_schema **out, tfos_schema **chosen)
 {
     tfos_schema *schema = NULL;
     int code = CLI_OK;
@@ -71,7 +71,11 @@ int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *path
         tfos_error error;
         tfos__cli_read_options(common, &options);
         options.infer_records = infer_records;
-        if (tfos_schema_infer(paths, &options, &schema, &error) != TFOS_OK) {
+        tfos_status status = reads_on ? tfos__paths_check_twice(paths, &error) : TFOS_OK;
+        if (status == TFOS_OK) {
+            status = tfos_schema_infer(paths, &options, &schema, &error);
+        }
+        if (status != TFOS_OK) {
             code = tfos__cli_fail(&error);
         }
     }

@@ -183,7 +183,7 @@ static int show(const head_options *options, const tfos_paths *paths)
     tfos_schema *chosen;
     /* The sample takes in every row that can be read, so that no row is a surprise to the schema. */
     int64_t sample = options->start + options->rows + BATCH_ROWS;
-    int code = tfos__cli_find_schema(&options->common, paths, sample, &schema, &chosen);
+    int code = tfos__cli_find_schema(&options->common, paths, sample, true, &schema, &chosen);
     if (code != CLI_OK) {
         return code;
     }

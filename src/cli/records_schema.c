@@ -54,7 +54,7 @@ static int show(const schema_options *options, const tfos__cli_inputs *inputs)
     }
     tfos_schema *schema;
     tfos_schema *chosen;
-    int code = tfos__cli_find_schema(&options->common, paths, options->sample, &schema, &chosen);
+    int code = tfos__cli_find_schema(&options->common, paths, options->sample, false, &schema, &chosen);
     if (code == CLI_OK) {
         code = options->common.json ? print_json(chosen) : print_table(chosen);
         tfos_schema_free(schema);

@@ -367,7 +367,7 @@ static int run(int argc, char **argv)
     if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
         tfos_schema *schema;
         tfos_schema *chosen;
-        code = tfos__cli_find_schema(&options.common, paths, 0, &schema, &chosen);
+        code = tfos__cli_find_schema(&options.common, paths, 0, true, &schema, &chosen);
         if (code == CLI_OK) {
             code = measure(&options, paths, chosen);
             tfos_schema_free(schema);

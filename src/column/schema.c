@@ -323,3 +323,16 @@ void tfos_string_free(char *string)
 {
     free(string);
 }
+
+int64_t tfos__schema_rows_for(const tfos_schema *schema, int64_t batch_rows, int64_t batch_bytes)
+{
+    int64_t row_bytes = 0;
+    for (size_t i = 0; i < schema->count; i++) {
+        const tfos_field *field = &schema->fields[i];
+        if (field->shape == TFOS_SHAPE_FIXED && !field->feature_list) {
+            row_bytes += (int64_t)field->length * 8;
+        }
+    }
+    int64_t fitting = row_bytes > 0 ? 4 * batch_bytes / row_bytes : batch_rows;
+    return tfos__max_i64(1, tfos__min_i64(fitting, batch_rows));
+}

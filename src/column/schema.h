@@ -19,6 +19,10 @@ const char *tfos__type_format(tfos_type type);
 /* "float[784]", "string", "list of int64[]": for messages and tables. Cut to fit. */
 void tfos__field_describe(const tfos_field *field, char *out, size_t bytes);
 
+/* The most rows that a batch should have: `batch_rows`, or fewer where fixed lists are long. A fixed list takes its
+ * full size also where it is missing, so without this a small file could ask for any amount of memory. */
+int64_t tfos__schema_rows_for(const tfos_schema *schema, int64_t batch_rows, int64_t batch_bytes);
+
 /* Metadata of an Arrow field that is a feature list, so that a SequenceExample survives a trip through Arrow. */
 #define TFOS__ARROW_FEATURE_LIST_KEY "tfos.feature_list"
 

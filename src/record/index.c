@@ -22,7 +22,6 @@
 enum { HEAD_BYTES = 32, TAIL_BYTES = 4, STRIDE = 32, PRINT_BYTES = 4096, WINDOW_BYTES = 64 * 1024 };
 
 #define MAGIC "TFOSIDX1"
-#define MAX_INDEX_BYTES ((size_t)1 << 32)
 
 struct tfos_index {
     tfos__file *file; /* of the data */
@@ -277,18 +276,24 @@ static tfos_status check_fresh(tfos__file *file, const tfos__index_head *head, c
     return TFOS_OK;
 }
 
+/* The most that an index of such a file may have: every record takes the bytes of its frame at least. */
+static size_t most_bytes(int64_t file_bytes)
+{
+    return HEAD_BYTES + TAIL_BYTES + 8 * (size_t)(tfos__max_i64(file_bytes, 0) / TFOS__FRAME_OVERHEAD_BYTES + 1);
+}
+
 static tfos_status load(tfos_index *index, const char *path, tfos_error *error)
 {
     char *name = NULL;
     tfos__index_head head;
+    TFOS_TRY(tfos__file_open(path, &index->file, error));
     TFOS_TRY(index_name(path, &name, error));
-    tfos_status status = tfos__file_slurp(name, MAX_INDEX_BYTES, &index->bytes, error);
+    tfos_status status = tfos__file_slurp(name, most_bytes(tfos__file_size(index->file)), &index->bytes, error);
     if (status == TFOS_OK) {
         status = tfos__index_parse(index->bytes.data, index->bytes.size, name, &head, error);
     }
     free(name);
     TFOS_TRY(status);
-    TFOS_TRY(tfos__file_open(path, &index->file, error));
     TFOS_TRY(check_fresh(index->file, &head, path, error));
     index->file_bytes = head.file_bytes;
     index->records = head.records;
@@ -419,24 +424,27 @@ tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, t
 
 static tfos_status count_headers(const char *path, int64_t *out, tfos_error *error)
 {
-    tfos__file *file;
+    tfos__file *file = NULL;
     header_walk *walk = NULL;
     TFOS_TRY(tfos__file_open(path, &file, error));
     tfos_status status = walk_new(file, &walk, error);
-    if (status == TFOS_OK) {
-        while ((status = walk_next(walk, error)) == TFOS_OK) {}
-        *out = status == TFOS_END ? walk->record : *out;
-        status = status == TFOS_END ? TFOS_OK : status;
-        free(walk);
+    while (status == TFOS_OK) {
+        status = walk_next(walk, error);
     }
+    if (status == TFOS_END) {
+        *out = walk->record;
+        status = TFOS_OK;
+    }
+    free(walk);
     tfos__file_close(file);
     return status;
 }
 
-static tfos_status count_inflated(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
+/* By reading everything: compressed files, and pipes. */
+static tfos_status count_chunks(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
 {
     tfos__source_options options = {.codec = codec, .chunk_rows = 65536, .chunk_bytes = 256 * 1024, .range_end = -1};
-    tfos__source *source;
+    tfos__source *source = NULL;
     tfos__chunk chunk = {0};
     int64_t count = 0;
     TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
@@ -455,15 +463,18 @@ static tfos_status count_inflated(const char *path, tfos_codec codec, int64_t *o
 
 tfos_status tfos_records_count(const char *path, tfos_codec codec, int64_t *out, tfos_error *error)
 {
+    if (!tfos__path_is_regular(path)) {
+        return count_chunks(path, codec, out, error);
+    }
     tfos_index *index = codec <= TFOS_CODEC_NONE ? open_if_fresh(path) : NULL;
     if (index != NULL) {
         *out = index->records;
         tfos_index_free(index);
         return TFOS_OK;
     }
-    tfos__stream *stream;
+    tfos__stream *stream = NULL;
     TFOS_TRY(tfos__stream_open(path, codec, TFOS__CONTENT_RECORDS, &stream, error));
-    bool plain = tfos__stream_codec(stream) == TFOS_CODEC_NONE && tfos__stream_left(stream) >= 0;
+    bool plain = tfos__stream_codec(stream) == TFOS_CODEC_NONE;
     tfos__stream_close(stream);
-    return plain ? count_headers(path, out, error) : count_inflated(path, codec, out, error);
+    return plain ? count_headers(path, out, error) : count_chunks(path, codec, out, error);
 }

@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "column/batch.h"
+#include "fs/fs.h"
 #include "record/decode.h"
 #include "record/scan.h"
 
@@ -76,6 +77,7 @@ static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_option
     if (options->schema != NULL) {
         whole = tfos__schema_retain(options->schema);
     } else {
+        TFOS_TRY(options->record == TFOS_RECORD_BYTES ? TFOS_OK : tfos__paths_check_twice(paths, error));
         TFOS_TRY(tfos_schema_infer(paths, options, &whole, error));
     }
     if (options->columns == NULL) {
@@ -85,20 +87,6 @@ static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_option
     tfos_status status = tfos_schema_select(whole, options->columns, options->column_count, out, error);
     tfos_schema_free(whole);
     return status;
-}
-
-/* Fixed lists take their full size even where the feature is missing, so their size bounds the rows of a batch. */
-static int64_t rows_for(const tfos_schema *schema, const tfos_read_options *options)
-{
-    int64_t row_bytes = 0;
-    for (size_t i = 0; i < tfos_schema_field_count(schema); i++) {
-        const tfos_field *field = tfos_schema_field(schema, i);
-        if (field->shape == TFOS_SHAPE_FIXED && !field->feature_list) {
-            row_bytes += (int64_t)field->length * 8;
-        }
-    }
-    int64_t fitting = row_bytes > 0 ? 4 * options->batch_bytes / row_bytes : options->batch_rows;
-    return tfos__max_i64(1, tfos__min_i64(fitting, options->batch_rows));
 }
 
 /* ---- the work of a thread ---- */
@@ -120,13 +108,19 @@ static tfos_status decode_chunk(void *context, int thread, tfos__chunk *chunk, v
         status = tfos__chunk_each(chunk, reader->on_corrupt, decode_record, decoder, error);
     }
     /* The rows before a failure are good, and are handed out before it is told. */
-    if (tfos__decoder_rows(decoder) > 0 && tfos__batch_finish(batch, tfos__decoder_rows(decoder), NULL) == TFOS_OK) {
+    int64_t rows = tfos__decoder_rows(decoder);
+    tfos_error trouble;
+    tfos_status finished = tfos__batch_finish(batch, rows, &trouble);
+    if (finished == TFOS_OK && rows > 0) {
         tfos__scan_count_memory(reader->scan, (int64_t)tfos_batch_bytes(batch));
         *result = batch;
-    } else {
-        tfos_batch_free(batch);
+        return status;
     }
-    return status;
+    tfos_batch_free(batch);
+    if (status == TFOS_OK && finished != TFOS_OK && error != NULL) {
+        *error = trouble;
+    }
+    return status == TFOS_OK ? finished : status;
 }
 
 static void drop_batch(void *context, void *result)
@@ -152,14 +146,15 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
     for (; reader->decoder_count < count; reader->decoder_count++) {
         TFOS_TRY(tfos__decoder_new(reader->schema, &reader->decoders[reader->decoder_count], error));
     }
-    tfos__scan_options scan_options = {.source = {.codec = options->codec,
-                                                  .on_corrupt = options->on_corrupt,
-                                                  .chunk_rows = rows_for(reader->schema, options),
-                                                  .chunk_bytes = options->batch_bytes,
-                                                  .range_start = options->range_start,
-                                                  .range_end = options->range_end},
-                                       .threads = threads,
-                                       .ordered = options->ordered};
+    tfos__scan_options scan_options = {
+        .source = {.codec = options->codec,
+                   .on_corrupt = options->on_corrupt,
+                   .chunk_rows = tfos__schema_rows_for(reader->schema, options->batch_rows, options->batch_bytes),
+                   .chunk_bytes = options->batch_bytes,
+                   .range_start = options->range_start,
+                   .range_end = options->range_end},
+        .threads = threads,
+        .ordered = options->ordered};
     tfos__scan_work work = {decode_chunk, drop_batch, reader};
     return tfos__scan_open(reader->paths, &scan_options, &work, &reader->scan, error);
 }
