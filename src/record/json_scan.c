@@ -1,6 +1,9 @@
 /* The objects of a file of JSON lines. json-c parses each line; one tokener serves all. */
 #include "record/json_scan.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "record/number.h"
 
 tfos_status tfos__json_scan_init(tfos__json_scan *scan, tfos_error *error)
@@ -44,6 +47,114 @@ static tfos_status fail_line(const tfos__json_scan *scan, const tfos__text *text
                       (long long)scan->line, what, end, tfos__printable_of(line + end, rest).text);
 }
 
+/* ---- what json-c would change without a word ---- */
+
+/* The end of the string whose opening quote is at `at`: the position of its closing quote. */
+static size_t string_end(const char *line, size_t bytes, size_t at)
+{
+    for (at++; at < bytes && line[at] != '"'; at++) {
+        at += line[at] == '\\';
+    }
+    return at < bytes ? at : bytes;
+}
+
+static bool has_escaped_zero(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i + 6 <= bytes; i++) {
+        if (text[i] == '\\') {
+            if (memcmp(text + i, "\\u0000", 6) == 0) {
+                return true;
+            }
+            i++;
+        }
+    }
+    return false;
+}
+
+/* A key ends at its first zero byte in json-c, so that "a\u0000b" would be "a". */
+static tfos_status check_keys(const tfos__json_scan *scan, const tfos__text *text, const char *line, size_t bytes,
+                              tfos_error *error)
+{
+    if (memmem(line, bytes, "\\u0000", 6) == NULL) {
+        return TFOS_OK;
+    }
+    for (size_t at = 0; at < bytes; at++) {
+        if (line[at] != '"') {
+            continue;
+        }
+        size_t start = at;
+        at = string_end(line, bytes, at);
+        size_t next = at < bytes ? at + 1 : at;
+        while (next < bytes && (line[next] == ' ' || line[next] == '\t')) {
+            next++;
+        }
+        if (next < bytes && line[next] == ':' && has_escaped_zero(line + start, at - start)) {
+            return tfos__fail(error, TFOS_ENCODING,
+                              "%s: line %lld: the key %s has a zero byte, which the name of a column cannot have",
+                              text->name, (long long)scan->line, tfos__printable_of(line + start, at + 1 - start).text);
+        }
+    }
+    return TFOS_OK;
+}
+
+static bool is_digit(char character)
+{
+    return character >= '0' && character <= '9';
+}
+
+static bool is_in_number(char character)
+{
+    return is_digit(character) || (character != '\0' && strchr("+-.eE", character) != NULL);
+}
+
+/* Whether these bytes are an integer that json-c would cut to the nearest of 64 bits. No digit is behind them. */
+static bool is_beyond_64_bits(const char *number, size_t bytes)
+{
+    bool negative = number[0] == '-';
+    for (size_t i = negative; i < bytes; i++) {
+        if (!is_digit(number[i])) {
+            return false;
+        }
+    }
+    errno = 0;
+    if (negative) {
+        (void)strtoll(number, NULL, 10);
+    } else {
+        (void)strtoull(number, NULL, 10);
+    }
+    return errno == ERANGE;
+}
+
+/* An integer beyond 64 bits has at least 19 digits, so every one of them has a digit at a multiple of 19. */
+static tfos_status check_integers(const tfos__json_scan *scan, const tfos__text *text, const char *line, size_t bytes,
+                                  tfos_error *error)
+{
+    enum { DIGITS = 19 };
+    size_t known = 0; /* outside of strings */
+    for (size_t at = 0; at < bytes; at += DIGITS) {
+        if (!is_digit(line[at])) {
+            continue;
+        }
+        size_t start = at;
+        size_t end = at;
+        for (; start > 0 && is_in_number(line[start - 1]); start--) {}
+        for (; end < bytes && is_in_number(line[end]); end++) {}
+        at = end; /* each number is looked at once */
+        if (end - start < DIGITS || !is_beyond_64_bits(line + start, end - start)) {
+            continue;
+        }
+        for (; known < start; known++) {
+            known = line[known] == '"' ? string_end(line, bytes, known) : known;
+        }
+        if (known == start) {
+            return tfos__fail(error, TFOS_RANGE,
+                              "%s: line %lld: the integer %s is beyond int64: write it as a string, or with a fraction",
+                              text->name, (long long)scan->line, tfos__printable_of(line + start, end - start).text);
+        }
+    }
+    return TFOS_OK;
+}
+
 static tfos_status parse_line(tfos__json_scan *scan, const tfos__text *text, const char *line, size_t bytes,
                               tfos_error *error)
 {
@@ -55,7 +166,8 @@ static tfos_status parse_line(tfos__json_scan *scan, const tfos__text *text, con
     if (!whole || !json_object_is_type(scan->object, json_type_object)) {
         return fail_line(scan, text, problem, line, bytes, end, error);
     }
-    return TFOS_OK;
+    TFOS_TRY(check_keys(scan, text, line, bytes, error));
+    return check_integers(scan, text, line, bytes, error);
 }
 
 tfos_status tfos__json_scan_next(tfos__json_scan *scan, tfos__text *text, tfos_error *error)

@@ -1,6 +1,7 @@
 /* JSON lines: what is read, what is inferred, what is refused, what is written. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -180,6 +181,41 @@ static void refuses_lines(void **state)
     expect_failure(NULL, "{\"\": 1}\n", TFOS_INVALID, "in: line 1");
 }
 
+/* json-c cuts what is beyond 64 bits to the nearest that is not: that is another number. */
+static void refuses_integers_beyond_64_bits(void **state)
+{
+    (void)state;
+    const char *integer = "{\"fields\": [{\"name\": \"a\", \"type\": \"int64\"}]}";
+    const char *real = "{\"fields\": [{\"name\": \"a\", \"type\": \"double\"}]}";
+    static const char *const huge[] = {"-9223372036854775809", "-99999999999999999999999", "18446744073709551616",
+                                       "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
+        char line[200];
+        char message[100];
+        snprintf(line, sizeof line, "{\"a\": 1}\n{\"pad\": \"\\\"%s\", \"a\":%s}\n", huge[i], huge[i]);
+        snprintf(message, sizeof message, "in: line 2: the integer %s is beyond int64", huge[i]);
+        expect_failure(NULL, line, TFOS_RANGE, message);
+        expect_failure(integer, line, TFOS_RANGE, message);
+        expect_failure(real, line, TFOS_RANGE, message);
+    }
+    expect_read(NULL, "{\"a\": -9223372036854775808}\n", "a int64", "{\"a\": -9223372036854775808}\n");
+    expect_read(NULL, "{\"a\": \"99999999999999999999999\"}\n", "a string", "{\"a\": \"99999999999999999999999\"}\n");
+    expect_read(real, "{\"a\": 99999999999999999999999.5}\n{\"a\": 0.000000000000000000000001}\n{\"a\": 1e22}\n",
+                "a double", "{\"a\": 1e+23}\n{\"a\": 1e-24}\n{\"a\": 1e+22}\n");
+}
+
+static void refuses_a_key_with_a_zero_byte(void **state)
+{
+    (void)state;
+    const char *schema = "{\"fields\": [{\"name\": \"a\", \"type\": \"int64\"}]}";
+    const char *line = "{\"a\": 1}\n{\"a\\u0000b\" : 1, \"a\": 2}\n";
+    expect_failure(NULL, line, TFOS_ENCODING, "has a zero byte");
+    expect_failure(schema, line, TFOS_ENCODING, "in: line 2: the key");
+    /* In a value, and behind a backslash, it is nothing special. */
+    const char *fine = "{\"a\": \"x\\u0000:\", \"b\\\\u0000\": 1}\n";
+    expect_read(NULL, fine, "a string, b\\u0000 int64", fine);
+}
+
 static void refuses_values(void **state)
 {
     (void)state;
@@ -218,11 +254,17 @@ static void writes_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_types),           cmocka_unit_test(reads_lists),
-        cmocka_unit_test(reads_feature_lists),   cmocka_unit_test(reads_missing_values),
-        cmocka_unit_test(reads_special_numbers), cmocka_unit_test(reads_with_schema),
-        cmocka_unit_test(refuses_lines),         cmocka_unit_test(refuses_values),
+        cmocka_unit_test(reads_types),
+        cmocka_unit_test(reads_lists),
+        cmocka_unit_test(reads_feature_lists),
+        cmocka_unit_test(reads_missing_values),
+        cmocka_unit_test(reads_special_numbers),
+        cmocka_unit_test(reads_with_schema),
+        cmocka_unit_test(refuses_lines),
+        cmocka_unit_test(refuses_values),
         cmocka_unit_test(writes_strings),
+        cmocka_unit_test(refuses_integers_beyond_64_bits),
+        cmocka_unit_test(refuses_a_key_with_a_zero_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
