@@ -214,8 +214,8 @@ def notes_of(files, scale, languages):
         "The peer parses with tf.data: TFRecordDataset, batches of 1024, parse_example on each batch. Record by record "
         "means parse_single_example before the batching. With two threads it has AUTOTUNE and prefetch.",
         "For verify, the peer iterates over TFRecordDataset without parsing, which checks the same checksums.",
-        "The peer writes with tf.io.TFRecordWriter and tf.train.Example, made by constructors as its guide shows, or by "
-        "extend on the lists of an empty Example. Ours ends with an fsync, which the peer does not do.",
+        "The peer writes with tf.io.TFRecordWriter and tf.train.Example, made by constructors as its guide shows, or "
+        "by extend on the lists of an empty Example. Ours ends with an fsync, which the peer does not do.",
         "One thread is one core for both. Rates of gzip are of the bytes that are not compressed.",
         "Peak memory: of the process before the work, and what the work added.",
     ]

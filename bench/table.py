@@ -66,7 +66,7 @@ def save(path, section, machine):
 
 
 def machine():
-    """The machine and the versions in one line."""
+    """The machine, the versions and how busy it was, in one line."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = re.search(r"^model name\s*:\s*(.*)", file.read(), re.M)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -78,6 +78,7 @@ def machine():
         f"Python {platform.python_version()}",
         f"TensorFlow {_version('tensorflow-cpu', 'tensorflow')}",
         datetime.date.today().isoformat(),
+        f"load average {os.getloadavg()[0]:.1f} at the start",
     ]
     return ", ".join(parts)
 
