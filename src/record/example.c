@@ -95,6 +95,18 @@ bool tfos__feature_next_list(tfos__feature *feature, tfos__wire *list)
     return false;
 }
 
+/* Whether none of the varints is longer than ten bytes. */
+static bool varints_end(tfos__wire wire)
+{
+    unsigned run = 0; /* bytes without an end */
+    unsigned longest = 0;
+    for (const uint8_t *at = wire.at; at < wire.end; at++) {
+        run = *at < 0x80 ? 0 : run + 1;
+        longest = run > longest ? run : longest;
+    }
+    return longest < 10;
+}
+
 /* Varints end at bytes below 128. The count is only right if the last byte ends one, and none is longer than ten. */
 static int64_t count_varints(tfos__wire wire)
 {
@@ -105,15 +117,8 @@ static int64_t count_varints(tfos__wire wire)
     for (const uint8_t *at = wire.at; at < wire.end; at++) {
         count += *at < 0x80;
     }
-    if (wire.end - wire.at > count * 2) { /* some are long: look at each */
-        uint64_t value;
-        while (wire.at < wire.end) {
-            if (!tfos__wire_varint(&wire, &value)) {
-                return -1;
-            }
-        }
-    }
-    return count;
+    bool short_ones = wire.end - wire.at < count + 10; /* fewer than ten bytes end no varint */
+    return short_ones || varints_end(wire) ? count : -1;
 }
 
 /* The values in one field of a list message; -1 if it is malformed; `other` for fields that are no values. */
