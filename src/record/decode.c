@@ -19,7 +19,11 @@ typedef struct target {
     tfos__feature_kind kind; /* that a record must have */
     bool simple;             /* one float or int64 */
     int64_t met;             /* the row in which the feature was last met */
+    int64_t occurrences;     /* of the feature in the record, that are still to come: see put_last_values */
 } target;
+
+/* What is done with the values of a record. */
+typedef enum pass_kind { PASS_ALL, PASS_COUNT, PASS_LAST } pass_kind;
 
 struct tfos__decoder {
     tfos_schema *schema;
@@ -28,6 +32,7 @@ struct tfos__decoder {
     int64_t row;  /* the next */
     size_t met;   /* columns met in this row */
     bool nulls;   /* some column of this row is null */
+    pass_kind pass;
     size_t count;
     target *columns;
     tfos__buffer joined;
@@ -323,10 +328,20 @@ static tfos_status put_feature_list(tfos__decoder *decoder, target *column, tfos
     return tfos__vector_push_list(column->vector, error);
 }
 
+/* Whether a value is left out in this pass. */
+static bool is_left_out(const tfos__decoder *decoder, target *column)
+{
+    column->occurrences += decoder->pass == PASS_COUNT ? 1 : -1;
+    return decoder->pass == PASS_COUNT || column->occurrences > 0;
+}
+
 /* The value of a map entry for a column that wants it. A name that comes again replaces what it had: the last one wins.
  */
 static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
 {
+    if (__builtin_expect(decoder->pass != PASS_ALL, 0) && is_left_out(decoder, column)) {
+        return TFOS_OK;
+    }
     if (column->met == decoder->row) {
         tfos__vector_truncate(column->vector, decoder->row);
     } else {
@@ -452,15 +467,50 @@ static tfos_status put_row(tfos__decoder *decoder, const uint8_t *record, size_t
     return decoder->nulls ? check_missing(decoder, error) : TFOS_OK;
 }
 
+static void take_back_row(tfos__decoder *decoder)
+{
+    for (size_t i = 0; i < decoder->count; i++) {
+        tfos__vector_truncate(decoder->columns[i].vector, decoder->row);
+        decoder->columns[i].met = -1;
+    }
+}
+
+/* A value that does not go with the schema does not matter if a later one of the same name replaces it. That is so rare
+ * that it is only looked at when a row has failed: then the values are counted, and only the last ones put. */
+static tfos_status put_last_values(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_status failure,
+                                   tfos_error *error)
+{
+    tfos__wire wire = {record, record + bytes};
+    if (!tfos__message_valid(wire, decoder->record_kind == TFOS_RECORD_SEQUENCE, &decoder->joined)) {
+        return not_a_message(decoder, error);
+    }
+    bool repeated = false;
+    for (size_t i = 0; i < decoder->count; i++) {
+        decoder->columns[i].occurrences = 0;
+    }
+    decoder->pass = PASS_COUNT;
+    tfos_status status = put_message(decoder, wire, error);
+    for (size_t i = 0; i < decoder->count; i++) {
+        repeated = repeated || decoder->columns[i].occurrences > 1;
+    }
+    decoder->pass = PASS_LAST;
+    status = status == TFOS_OK && repeated ? put_row(decoder, record, bytes, error) : failure;
+    decoder->pass = PASS_ALL;
+    return status;
+}
+
 tfos_status tfos__decoder_row(tfos__decoder *decoder, const uint8_t *record, size_t bytes, tfos_error *error)
 {
     assert(decoder->row < decoder->room);
     tfos_status status = put_row(decoder, record, bytes, error);
     if (__builtin_expect(status != TFOS_OK, 0)) {
-        for (size_t i = 0; i < decoder->count; i++) {
-            tfos__vector_truncate(decoder->columns[i].vector, decoder->row);
-            decoder->columns[i].met = -1;
+        take_back_row(decoder);
+        if (status == TFOS_MISMATCH || status == TFOS_RANGE || status == TFOS_ENCODING) {
+            status = put_last_values(decoder, record, bytes, status, error);
         }
+    }
+    if (__builtin_expect(status != TFOS_OK, 0)) {
+        take_back_row(decoder);
         return status;
     }
     decoder->row++;
