@@ -75,7 +75,8 @@ void tfos__csv_reader_close(tfos__csv_reader *reader);
 
 /* ---- writer ---- */
 
-/* Appends the line with the names of the columns. UNSUPPORTED for a schema with lists of varying length. */
+/* Appends the line with the names of the columns. UNSUPPORTED for a schema with lists of varying length or of length 0,
+ * and for one whose lists make a name that another column has. */
 tfos_status tfos__csv_write_header(const tfos_schema *schema, char delimiter, tfos__buffer *out, tfos_error *error);
 
 /* Appends one row. A missing value is an empty field; where that would make a blank line, in a file of one column, it

@@ -1,4 +1,6 @@
 /* Batches to CSV: a list of fixed length is as many columns, name_0, name_1, … */
+#include <stdlib.h>
+
 #include "base/status.h"
 #include "column/schema.h"
 #include "record/base64.h"
@@ -80,20 +82,59 @@ static tfos_status put_value(const tfos_vector *leaf, int64_t index, char delimi
     return tfos__buffer_append(out, number, bytes, error);
 }
 
+static tfos_status check_shape(const tfos_field *field, tfos_error *error)
+{
+    bool varying = field->feature_list || field->shape == TFOS_SHAPE_RAGGED;
+    if (!varying && !(field->shape == TFOS_SHAPE_FIXED && field->length == 0)) {
+        return TFOS_OK;
+    }
+    char type[64];
+    tfos__field_describe(field, type, sizeof type);
+    return tfos__fail(
+        error, TFOS_UNSUPPORTED,
+        "column '%s' is %s, a list %s, which CSV cannot hold: write JSON lines (--to jsonl), or leave the "
+        "column out (--columns)",
+        tfos__printable_of(field->name, strlen(field->name)).text, type,
+        varying ? "of varying length" : "without values");
+}
+
+/* The list that is written as a column of this name too, or NULL. A name that ends in _12 can be the value 12 of one
+ * list only. */
+static const tfos_field *find_clash(const tfos_schema *schema, const char *name)
+{
+    const char *number = strrchr(name, '_');
+    if (number == NULL || number[1] == '\0' || strspn(number + 1, "0123456789") != strlen(number + 1) ||
+        strlen(number + 1) > 10 || (number[1] == '0' && number[2] != '\0')) {
+        return NULL;
+    }
+    int64_t index = tfos__schema_find(schema, name, (size_t)(number - name));
+    const tfos_field *field = index >= 0 ? tfos_schema_field(schema, (size_t)index) : NULL;
+    bool list = field != NULL && field->shape == TFOS_SHAPE_FIXED;
+    return list && strtoll(number + 1, NULL, 10) < field->length ? field : NULL;
+}
+
+static tfos_status check_name(const tfos_schema *schema, const tfos_field *field, tfos_error *error)
+{
+    const tfos_field *clash = field->shape == TFOS_SHAPE_SCALAR ? find_clash(schema, field->name) : NULL;
+    if (clash == NULL) {
+        return TFOS_OK;
+    }
+    tfos__printable list = tfos__printable_of(clash->name, strlen(clash->name));
+    return tfos__fail(error, TFOS_UNSUPPORTED,
+                      "two columns would be called '%s': the list '%s' is written as %s_0 to %s_%d: write JSON lines "
+                      "(--to jsonl), or leave one of them out (--columns)",
+                      tfos__printable_of(field->name, strlen(field->name)).text, list.text, list.text, list.text,
+                      (int)clash->length - 1);
+}
+
 tfos_status tfos__csv_write_header(const tfos_schema *schema, char delimiter, tfos__buffer *out, tfos_error *error)
 {
     size_t count = tfos_schema_field_count(schema);
     bool first = true;
     for (size_t i = 0; i < count; i++) {
         const tfos_field *field = tfos_schema_field(schema, i);
-        if (field->feature_list || field->shape == TFOS_SHAPE_RAGGED) {
-            char type[64];
-            tfos__field_describe(field, type, sizeof type);
-            return tfos__fail(error, TFOS_UNSUPPORTED,
-                              "column '%s' is %s, a list of varying length, which CSV cannot hold: write JSON lines "
-                              "(--to jsonl), or leave the column out (--columns)",
-                              tfos__printable_of(field->name, strlen(field->name)).text, type);
-        }
+        TFOS_TRY(check_shape(field, error));
+        TFOS_TRY(check_name(schema, field, error));
         bool list = field->shape == TFOS_SHAPE_FIXED;
         for (int32_t j = 0; j < (list ? field->length : 1); j++) {
             tfos__buffer name = {0};
