@@ -1,6 +1,7 @@
 /* Which columns of a CSV file go to which fields of a schema. */
 #include <stdlib.h>
 
+#include "column/schema.h"
 #include "record/csv_scan.h"
 
 void tfos__csv_options_init(tfos__csv_options *options)
@@ -94,21 +95,6 @@ static tfos_status fail_missing(const matcher *self, const tfos_field *field, tf
                       list ? "; a list is made by --fold name=START:END or found as name_0, name_1, …" : "");
 }
 
-static tfos_status find_by_name(const matcher *self, const tfos_field *field, tfos__csv_run *out, tfos_error *error)
-{
-    for (size_t at = 0; at < self->columns->count; at += out->count) {
-        *out = output_run(self, at);
-        if (strcmp(output_name(self, out), field->name) == 0) {
-            return TFOS_OK;
-        }
-        if (field->shape == TFOS_SHAPE_FIXED && is_unfolded(self, at, field)) {
-            *out = (tfos__csv_run){.first = at, .count = (size_t)field->length, .list = true};
-            return TFOS_OK;
-        }
-    }
-    return fail_missing(self, field, error);
-}
-
 /* The columns at *at: a fold, one column, or as many plain columns as the list is long. */
 static tfos_status find_by_position(const matcher *self, const tfos_field *field, size_t *at, tfos__csv_run *out,
                                     tfos_error *error)
@@ -144,6 +130,91 @@ static tfos_status check_field(const matcher *self, const tfos_field *field, con
     return TFOS_OK;
 }
 
+/* Notes that the columns of `run` are the field at `index` of `chosen`. */
+static tfos_status claim(const matcher *self, const tfos_schema *chosen, int64_t index, tfos__csv_run run,
+                         tfos__csv_runs *runs, tfos_error *error)
+{
+    const tfos_field *field = tfos_schema_field(chosen, (size_t)index);
+    tfos__csv_run *mine = &runs->run[index];
+    if (mine->count > 0) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "%s: the columns %zu and %zu are both '%s', so that it is not clear which one is meant: give "
+                          "one of them another name",
+                          self->file, mine->first, run.first,
+                          tfos__printable_of(field->name, strlen(field->name)).text);
+    }
+    TFOS_TRY(check_field(self, field, &run, error));
+    run.field = index;
+    run.type = field->type;
+    run.nullable = field->nullable;
+    *mine = run;
+    return TFOS_OK;
+}
+
+/* The list that begins with the column `at`, which is then called name_0; -1 if none does. */
+static int64_t find_list(const matcher *self, const tfos_schema *chosen, size_t at)
+{
+    const char *name = self->columns->column[at].name;
+    size_t bytes = strlen(name);
+    if (bytes < 3 || strcmp(name + bytes - 2, "_0") != 0) {
+        return -1;
+    }
+    int64_t index = tfos__schema_find(chosen, name, bytes - 2);
+    if (index < 0) {
+        return -1;
+    }
+    const tfos_field *field = tfos_schema_field(chosen, (size_t)index);
+    return field->shape == TFOS_SHAPE_FIXED && is_unfolded(self, at, field) ? index : -1;
+}
+
+/* One walk over the columns of the file, each of which is looked up in the schema: wide files have wide schemas. */
+static tfos_status match_names(const matcher *self, const tfos_schema *chosen, tfos__csv_runs *runs, tfos_error *error)
+{
+    tfos__csv_run run;
+    runs->count = tfos_schema_field_count(chosen);
+    for (size_t at = 0; at < self->columns->count; at += run.count) {
+        run = output_run(self, at);
+        int64_t index = tfos_schema_find(chosen, output_name(self, &run));
+        if (index >= 0) {
+            TFOS_TRY(claim(self, chosen, index, run, runs, error));
+        }
+        int64_t list = run.list ? -1 : find_list(self, chosen, at);
+        if (list >= 0) {
+            size_t length = (size_t)tfos_schema_field(chosen, (size_t)list)->length;
+            tfos__csv_run unfolded = {.first = at, .count = length, .list = true};
+            TFOS_TRY(claim(self, chosen, list, unfolded, runs, error));
+        }
+    }
+    for (size_t i = 0; i < runs->count; i++) {
+        if (runs->run[i].count == 0) {
+            return fail_missing(self, tfos_schema_field(chosen, i), error);
+        }
+    }
+    return TFOS_OK;
+}
+
+/* Without names every field of the schema takes its columns, also those that are not wanted. */
+static tfos_status match_positions(const matcher *self, const tfos_schema *schema, const tfos_schema *chosen,
+                                   tfos__csv_runs *runs, tfos_error *error)
+{
+    size_t at = 0;
+    runs->count = tfos_schema_field_count(chosen);
+    for (size_t i = 0; i < tfos_schema_field_count(schema); i++) {
+        const tfos_field *field = tfos_schema_field(schema, i);
+        int64_t index = tfos_schema_find(chosen, field->name);
+        tfos__csv_run run = {0};
+        TFOS_TRY(find_by_position(self, field, &at, &run, error));
+        if (index >= 0) {
+            TFOS_TRY(claim(self, chosen, index, run, runs, error));
+        }
+    }
+    if (at != self->columns->count) {
+        return tfos__fail(error, TFOS_MISMATCH, "%s: the schema describes %zu columns, the file has %zu", self->file,
+                          at, self->columns->count);
+    }
+    return TFOS_OK;
+}
+
 static int by_first(const void *a, const void *b)
 {
     const tfos__csv_run *left = a;
@@ -151,11 +222,32 @@ static int by_first(const void *a, const void *b)
     return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Adds runs that skip the columns between the wanted ones. */
+/* A list found as name_0, name_1, … may be claimed by a field that is called name_0. */
+static tfos_status check_overlap(const matcher *self, const tfos_schema *chosen, const tfos__csv_runs *runs,
+                                 tfos_error *error)
+{
+    for (size_t i = 1; i < runs->count; i++) {
+        const tfos__csv_run *before = &runs->run[i - 1];
+        const tfos__csv_run *run = &runs->run[i];
+        if (run->first >= before->first + before->count) {
+            continue;
+        }
+        const char *one = tfos_schema_field(chosen, (size_t)tfos__min_i64(before->field, run->field))->name;
+        const char *two = tfos_schema_field(chosen, (size_t)tfos__max_i64(before->field, run->field))->name;
+        const char *name = self->columns->column[run->first].name;
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "%s: column %zu ('%s') would be part of both '%s' and '%s' of the schema: leave one of them "
+                          "out (--columns), or give the column another name",
+                          self->file, run->first, tfos__printable_of(name, strlen(name)).text,
+                          tfos__printable_of(one, strlen(one)).text, tfos__printable_of(two, strlen(two)).text);
+    }
+    return TFOS_OK;
+}
+
+/* Adds runs that skip the columns between the wanted ones, which are in order. */
 static tfos_status fill_gaps(const matcher *self, tfos__csv_runs *runs, tfos_error *error)
 {
     size_t wanted = runs->count;
-    qsort(runs->run, wanted, sizeof *runs->run, by_first);
     tfos__csv_run *all = calloc(2 * wanted + 1, sizeof *all);
     if (all == NULL) {
         return tfos__fail_memory(error, (2 * wanted + 1) * sizeof *all);
@@ -181,28 +273,13 @@ static tfos_status fill_gaps(const matcher *self, tfos__csv_runs *runs, tfos_err
 static tfos_status match(const matcher *self, const tfos_schema *schema, const tfos_schema *chosen,
                          tfos__csv_runs *runs, tfos_error *error)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < tfos_schema_field_count(schema); i++) {
-        const tfos_field *field = tfos_schema_field(schema, i);
-        int64_t index = tfos_schema_find(chosen, field->name);
-        tfos__csv_run run = {0};
-        if (!self->options->header) {
-            TFOS_TRY(find_by_position(self, field, &at, &run, error));
-        } else if (index >= 0) {
-            TFOS_TRY(find_by_name(self, field, &run, error));
-        }
-        if (index >= 0) {
-            TFOS_TRY(check_field(self, field, &run, error));
-            run.field = index;
-            run.type = field->type;
-            run.nullable = field->nullable;
-            runs->run[runs->count++] = run;
-        }
+    if (self->options->header) {
+        TFOS_TRY(match_names(self, chosen, runs, error));
+    } else {
+        TFOS_TRY(match_positions(self, schema, chosen, runs, error));
     }
-    if (!self->options->header && at != self->columns->count) {
-        return tfos__fail(error, TFOS_MISMATCH, "%s: the schema describes %zu columns, the file has %zu", self->file,
-                          at, self->columns->count);
-    }
+    qsort(runs->run, runs->count, sizeof *runs->run, by_first);
+    TFOS_TRY(check_overlap(self, chosen, runs, error));
     return fill_gaps(self, runs, error);
 }
 
@@ -210,7 +287,7 @@ tfos_status tfos__csv_runs_find(const tfos__csv_options *options, const char *fi
                                 const tfos_schema *schema, const tfos_schema *chosen, tfos__csv_runs *out,
                                 tfos_error *error)
 {
-    size_t most = tfos_schema_field_count(schema) + 1;
+    size_t most = tfos_schema_field_count(chosen) + 1;
     tfos__csv_runs runs = {.run = calloc(most, sizeof *runs.run)};
     if (runs.run == NULL) {
         return tfos__fail_memory(error, most * sizeof *runs.run);

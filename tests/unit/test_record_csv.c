@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -276,6 +277,47 @@ static void reads_with_schema(void **state)
     finish(&self);
 }
 
+static void finds_each_field_once(void **state)
+{
+    (void)state;
+    reading self = start();
+    self.schema = "{\"fields\": [{\"name\": \"x\", \"type\": \"int64\", \"shape\": [2]},"
+                  "{\"name\": \"x_0\", \"type\": \"int64\"}]}";
+    expect_failure(self, "x_0,x_1\n1,2\n", TFOS_MISMATCH, "in: column 0 ('x_0') would be part of both 'x' and 'x_0'");
+    self.columns = "x";
+    expect_read(self, "x_0,x_1\n1,2\n", "x int64[2], x_0 int64", "{\"x\": [1, 2]}\n");
+    self = start();
+    self.schema = "{\"fields\": [{\"name\": \"n\", \"type\": \"int64\"}]}";
+    expect_failure(self, "n,m,n\n1,2,3\n", TFOS_MISMATCH, "in: the columns 0 and 2 are both 'n'");
+    expect_read(self, "m,n,m\n1,2,3\n", "n int64", "{\"n\": 2}\n");
+    self.schema = "{\"fields\": [{\"name\": \"l\", \"type\": \"int64\", \"shape\": [2]}]}";
+    expect_failure(self, "l_0,l_1,l_0,l_1\n1,2,3,4\n", TFOS_MISMATCH, "in: the columns 0 and 2 are both 'l'");
+    expect_read(self, "a,l_0,l_1,b\n1,2,3,4\n", "l int64[2]", "{\"l\": [2, 3]}\n");
+}
+
+/* What a wide file costs grows with its columns, not with their square. */
+static void matches_many_columns(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 60000 };
+    tfos__buffer text = {0};
+    for (int i = 0; i < 2 * COLUMNS; i++) {
+        const char *end = i % COLUMNS == COLUMNS - 1 ? "\n" : ",";
+        assert_int_equal(i < COLUMNS ? tfos__buffer_printf(&text, NULL, "column_%d%s", i, end)
+                                     : tfos__buffer_printf(&text, NULL, "%d%s", i % 10, end),
+                         TFOS_OK);
+    }
+    reading self = start();
+    char *rows;
+    clock_t before = clock();
+    assert_int_equal(read_text(&self, (const char *)text.data, text.size, &rows), TFOS_END);
+    assert_true((double)(clock() - before) / CLOCKS_PER_SEC < 5);
+    assert_non_null(strstr(rows, "\"column_59999\": 9}\n"));
+    free(rows);
+    finish(&self);
+    tfos__buffer_reset(&text);
+}
+
 static void refuses_rows(void **state)
 {
     (void)state;
@@ -419,6 +461,45 @@ static void refuses_to_write_ragged_lists(void **state)
     tfos_schema_free(schema);
 }
 
+/* Makes the header of a schema that CSV cannot hold. */
+static void expect_unwritable(const char *json, const char *message)
+{
+    tfos_schema *schema;
+    tfos_error error = {0};
+    tfos__buffer out = {0};
+    assert_int_equal(tfos_schema_from_json(json, strlen(json), &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos__csv_write_header(schema, ',', &out, &error), TFOS_UNSUPPORTED);
+    if (strstr(error.message, message) == NULL) {
+        fail_msg("expected '%s' in '%s'", message, error.message);
+    }
+    tfos__buffer_reset(&out);
+    tfos_schema_free(schema);
+}
+
+static void refuses_to_write_what_it_could_not_read(void **state)
+{
+    (void)state;
+    expect_unwritable("{\"fields\": [{\"name\": \"x\", \"type\": \"int64\", \"shape\": [0]},"
+                      "{\"name\": \"y\", \"type\": \"int64\"}]}",
+                      "column 'x' is int64[0], a list without values, which CSV cannot hold");
+    expect_unwritable("{\"fields\": [{\"name\": \"x_1\", \"type\": \"int64\"},"
+                      "{\"name\": \"x\", \"type\": \"int64\", \"shape\": [2]}]}",
+                      "two columns would be called 'x_1': the list 'x' is written as x_0 to x_1");
+    const char *json = "{\"fields\": [{\"name\": \"x\", \"type\": \"int64\", \"shape\": [2]},"
+                       "{\"name\": \"x_2\", \"type\": \"int64\"}, {\"name\": \"x_00\", \"type\": \"int64\"},"
+                       "{\"name\": \"y\", \"type\": \"int64\"}, {\"name\": \"y_0\", \"type\": \"int64\"},"
+                       "{\"name\": \"x_\", \"type\": \"int64\"}]}";
+    tfos_schema *schema;
+    tfos__buffer out = {0};
+    assert_int_equal(tfos_schema_from_json(json, strlen(json), &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos__csv_write_header(schema, ',', &out, NULL), TFOS_OK);
+    char *header = helper_string(&out);
+    assert_string_equal(header, "x_0,x_1,x_2,x_00,y,y_0,x_\n");
+    free(header);
+    tfos__buffer_reset(&out);
+    tfos_schema_free(schema);
+}
+
 /* ---- numbers ---- */
 
 static void parses_like_strtod(void **state)
@@ -525,6 +606,9 @@ int main(void)
         cmocka_unit_test(writes_what_it_reads),
         cmocka_unit_test(keeps_rows_of_one_missing_value),
         cmocka_unit_test(refuses_to_write_ragged_lists),
+        cmocka_unit_test(refuses_to_write_what_it_could_not_read),
+        cmocka_unit_test(finds_each_field_once),
+        cmocka_unit_test(matches_many_columns),
         cmocka_unit_test(parses_like_strtod),
         cmocka_unit_test(formats_round_trip),
         cmocka_unit_test(ignores_the_locale),
