@@ -18,11 +18,17 @@ void tfos__chunk_reset(tfos__chunk *chunk)
 
 const tfos__segment *tfos__chunk_segment(const tfos__chunk *chunk, size_t span)
 {
-    size_t at = chunk->segment_count - 1;
-    while (at > 0 && chunk->segments[at].first > span) {
-        at--;
+    size_t low = 0; /* the last segment that begins at or before the span */
+    size_t high = chunk->segment_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (chunk->segments[middle].first <= span) {
+            low = middle;
+        } else {
+            high = middle;
+        }
     }
-    return &chunk->segments[at];
+    return &chunk->segments[low];
 }
 
 static int64_t record_number(const tfos__segment *segment, size_t span)
@@ -40,6 +46,20 @@ void tfos__chunk_locate(const tfos__chunk *chunk, size_t span, tfos_error *error
     }
     tfos__error_prefix(error, "%s: offset %lld%s%s", segment->path, (long long)chunk->spans[span].file_offset,
                        segment->compressed ? " of the uncompressed data" : "", number);
+}
+
+void tfos__hole_explain(tfos__hole *hole, const char *why)
+{
+    size_t path = hole->path != NULL ? strlen(hole->path) : 0;
+    if (path > 0 && strncmp(why, hole->path, path) == 0 && strncmp(why + path, ": ", 2) == 0) {
+        why += path + 2;
+    }
+    size_t bytes = strlen(why);
+    if (bytes >= sizeof hole->message) {
+        bytes = tfos__utf8_valid_prefix(why, sizeof hole->message - 1);
+    }
+    memcpy(hole->message, why, bytes);
+    hole->message[bytes] = '\0';
 }
 
 tfos_status tfos__chunk_add_hole(tfos__chunk *chunk, const tfos__hole *hole, tfos_error *error)
@@ -68,7 +88,7 @@ tfos_status tfos__chunk_skip(tfos__chunk *chunk, size_t span, tfos_status status
                        .bytes = (int64_t)chunk->spans[span].bytes + TFOS__FRAME_OVERHEAD_BYTES,
                        .record = record_number(segment, span),
                        .status = status};
-    snprintf(hole.message, sizeof hole.message, "%s", why);
+    tfos__hole_explain(&hole, why);
     return tfos__chunk_add_hole(chunk, &hole, error);
 }
 

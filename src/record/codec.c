@@ -363,6 +363,11 @@ int64_t tfos__stream_left(const tfos__stream *stream)
     return tfos__max_i64(size - stream->consumed, 0);
 }
 
+int64_t tfos__stream_stored(const tfos__stream *stream)
+{
+    return tfos__file_size(stream->file);
+}
+
 tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *error)
 {
     if (stream->codec != TFOS_CODEC_NONE || tfos__file_size(stream->file) < 0) {

@@ -23,6 +23,9 @@ tfos_status tfos__stream_read(tfos__stream *stream, void *to, size_t bytes, size
 /* Uncompressed bytes that are left; -1 when unknown. */
 int64_t tfos__stream_left(const tfos__stream *stream);
 
+/* Stored bytes of the file; -1 for a pipe. */
+int64_t tfos__stream_stored(const tfos__stream *stream);
+
 /* Continues at `offset`. Only an uncompressed file can. */
 tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *error);
 

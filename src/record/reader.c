@@ -189,6 +189,12 @@ const tfos_schema *tfos_reader_schema(const tfos_reader *reader)
 tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *error)
 {
     void *result = NULL;
+    if (!tfos__scan_is_mine(reader->scan)) {
+        return tfos__fail(
+            error, TFOS_INVALID,
+            "the reader belongs to the process that this one was forked from, and its threads stayed there: open a "
+            "reader in this process, or use threads=0");
+    }
     pthread_mutex_lock(&reader->next_lock);
     tfos_status status = tfos__scan_next(reader->scan, &result, error);
     pthread_mutex_unlock(&reader->next_lock);
@@ -211,8 +217,8 @@ void tfos_reader_cancel(tfos_reader *reader)
 
 void tfos_reader_close(tfos_reader *reader)
 {
-    if (reader == NULL) {
-        return;
+    if (reader == NULL || (reader->scan != NULL && !tfos__scan_is_mine(reader->scan))) {
+        return; /* in a forked child: what threads may hold locked is left as it is */
     }
     tfos__scan_close(reader->scan);
     for (int i = 0; i < reader->decoder_count; i++) {

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/status.h"
@@ -56,6 +57,7 @@ struct tfos__scan {
     tfos_status status; /* OK until the end or an error; then that for ever */
     tfos_error error;
 
+    pid_t owner; /* a child that was forked has none of the threads */
     atomic_bool cancelled;
     atomic_llong done_bytes;
     atomic_llong records;
@@ -80,6 +82,11 @@ tfos_status tfos__scan_threads(int32_t *threads, tfos_error *error)
 int tfos__scan_workers(int threads)
 {
     return threads > 0 ? threads : 1;
+}
+
+bool tfos__scan_is_mine(const tfos__scan *scan)
+{
+    return scan->thread_count == 0 || scan->owner == getpid();
 }
 
 /* ---- counting ---- */
@@ -500,6 +507,8 @@ tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *o
     }
     scan->paths = paths;
     scan->options = *options;
+    scan->options.source.cancelled = &scan->cancelled;
+    scan->owner = getpid();
     scan->work = *work;
     pthread_mutex_init(&scan->lock, NULL);
     pthread_cond_init(&scan->work_ready, NULL);

@@ -38,10 +38,14 @@ tfos_status tfos__scan_threads(int32_t *threads, tfos_error *error);
 /* The number of `thread` numbers that the work must expect: at least 1. */
 int tfos__scan_workers(int threads);
 
-/* `paths` stays the caller's and lives as long as the scan. *out is set before the work begins, which may be before this
- * returns; it is NULL after a failure. */
+/* `paths` stays the caller's and lives as long as the scan. *out is set before the work begins, which may be before
+ * this returns; it is NULL after a failure. */
 tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *options, const tfos__scan_work *work,
                             tfos__scan **out, tfos_error *error);
+
+/* Whether this process opened the scan. After a fork the child has a copy without the threads, whose locks may be held
+ * for ever: it must leave it alone. */
+bool tfos__scan_is_mine(const tfos__scan *scan);
 
 /* The next result that is not NULL. After an error, the same error again. One thread at a time. */
 tfos_status tfos__scan_next(tfos__scan *scan, void **out, tfos_error *error);

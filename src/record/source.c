@@ -22,6 +22,14 @@
 
 enum { MIN_READ_BYTES = 64 * 1024, MAX_READ_BYTES = 1024 * 1024 };
 
+/* A search may meet headers that are made to lie: each would have the payload that it claims checked. What may be
+ * checked in all is bounded: one payload of any size, and so many bytes for every byte that was passed. */
+#define FIRST_SEARCH_BUDGET (2 * (int64_t)TFOS__FRAME_MAX_PAYLOAD_BYTES)
+enum { SEARCH_BUDGET_PER_BYTE = 16 };
+
+/* Damage up to this size is crossed while the records before it are still in the buffer. */
+enum { SMALL_HOLE_BYTES = 64 * 1024 };
+
 struct tfos__source {
     const char *const *paths;
     size_t count;
@@ -41,9 +49,12 @@ struct tfos__source {
     size_t at;
     int64_t mean_bytes; /* of a record, as last seen */
 
-    bool in_hole; /* the bytes at `offset` are no record */
+    bool in_hole;       /* the bytes at `offset` are no record */
+    bool hole_paused;   /* the search needs an empty buffer: hand out the records first */
+    int64_t hole_start; /* where it began, -1 while the search has not */
     tfos_status hole_status;
-    char hole_why[200];
+    char hole_why[TFOS_ERROR_MESSAGE_BYTES];
+    int64_t search_budget; /* bytes of payload that searching may still check */
 
     bool failed; /* an error that waits until the records before it have been handed out */
     tfos_error failure;
@@ -62,6 +73,7 @@ tfos_status tfos__source_new(const char *const *paths, size_t count, size_t firs
     source->first_index = first_index;
     source->options = *options;
     source->mean_bytes = 512;
+    source->search_budget = FIRST_SEARCH_BUDGET;
     *out = source;
     return TFOS_OK;
 }
@@ -91,7 +103,14 @@ static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, 
     estimate = tfos__min_i64(tfos__max_i64(estimate, MIN_READ_BYTES), MAX_READ_BYTES);
     size_t step = needed > (size_t)estimate ? needed : (size_t)estimate;
     int64_t left = tfos__stream_left(source->stream);
-    size_t bound = left >= 0 ? (size_t)left + 1 : source->data.size + MAX_READ_BYTES;
+    if (source->options.cancelled != NULL && atomic_load(source->options.cancelled)) {
+        return tfos__fail(error, TFOS_CANCELLED, "reading was cancelled");
+    }
+    if (left == 0) {
+        source->stream_ended = true; /* what is appended from now on is not read */
+        return TFOS_OK;
+    }
+    size_t bound = left > 0 ? (size_t)left : source->data.size + MAX_READ_BYTES;
     step = step < bound ? step : bound;
     TFOS_TRY(tfos__buffer_reserve(&source->data, source->data.size + step, error));
     size_t got = 0;
@@ -102,7 +121,7 @@ static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, 
         /* Compressed data that is damaged ends there: nothing behind can be inflated. */
         source->stream_broken = true;
         source->hole_status = status;
-        memcpy(source->hole_why, trouble.message, sizeof source->hole_why - 1);
+        memcpy(source->hole_why, trouble.message, sizeof source->hole_why);
     } else if (status != TFOS_OK) {
         if (error != NULL) {
             *error = trouble;
@@ -195,6 +214,8 @@ static bool take_back_damaged_record(tfos__source *source, tfos__chunk *chunk)
 static void begin_hole(tfos__source *source, tfos_status status, const char *why)
 {
     source->in_hole = true;
+    source->hole_paused = false;
+    source->hole_start = -1;
     source->hole_status = status;
     snprintf(source->hole_why, sizeof source->hole_why, "%s", why);
 }
@@ -219,37 +240,60 @@ static tfos_status damaged(tfos__source *source, tfos__chunk *chunk, tfos_status
                       (long long)source->offset, plain ? "" : " of the uncompressed data", number, why);
 }
 
-/* Looks for a record at `at` or behind: a header whose checksum matches and, since eight random bytes in four billion
- * do, a payload whose checksum matches too. Ends there, or at the end of the file. */
-static tfos_status search(tfos__source *source, tfos_error *error)
+/* What the bytes at `at` may be, for a search. */
+typedef enum sighting { NO_RECORD, A_RECORD, MORE_BYTES } sighting;
+
+/* A header whose checksum matches and, since eight random bytes in four billion do, a payload whose checksum matches
+ * too. `missing` bytes more are needed to tell. */
+static sighting look(tfos__source *source, size_t *missing)
 {
+    size_t here = available(source);
+    if (here < TFOS__FRAME_HEADER_BYTES) {
+        *missing = TFOS__FRAME_HEADER_BYTES - here;
+        return source->stream_ended ? NO_RECORD : MORE_BYTES;
+    }
+    const uint8_t *at = source->data.data + source->at;
+    uint64_t length = tfos__load_u64(at);
+    if (length > TFOS__FRAME_MAX_PAYLOAD_BYTES || (int64_t)length > source->search_budget ||
+        !tfos__frame_header(at, &length)) {
+        return NO_RECORD;
+    }
+    size_t whole = (size_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+    if (whole > here) {
+        int64_t left = source->stream_ended ? 0 : tfos__stream_left(source->stream);
+        *missing = whole - here;
+        return left < 0 || *missing <= (size_t)left ? MORE_BYTES : NO_RECORD;
+    }
+    source->search_budget -= (int64_t)length;
+    return tfos__frame_payload(at + TFOS__FRAME_HEADER_BYTES, (size_t)length) ? A_RECORD : NO_RECORD;
+}
+
+/* Looks for a record at `at` or behind. Ends there, at the end of the file, or, if the buffer holds records that were
+ * not handed out, when it would grow too much: *paused. */
+static tfos_status search(tfos__source *source, bool holds_records, bool *paused, tfos_error *error)
+{
+    size_t start = source->at;
+    *paused = false;
     for (;;) {
-        uint64_t length = 0;
         size_t missing = 0;
-        if (available(source) < TFOS__FRAME_HEADER_BYTES) {
-            missing = TFOS__FRAME_HEADER_BYTES - available(source);
-        } else if (tfos__frame_header(source->data.data + source->at, &length) &&
-                   length <= TFOS__FRAME_MAX_PAYLOAD_BYTES) {
-            size_t whole = (size_t)length + TFOS__FRAME_OVERHEAD_BYTES;
-            missing = whole > available(source) ? whole - available(source) : 0;
-            int64_t left = tfos__stream_left(source->stream);
-            bool fits = missing == 0 || (!source->stream_ended && (left < 0 || missing <= (size_t)left));
-            if (!fits) {
-                missing = 0;
-            } else if (missing == 0 &&
-                       tfos__frame_payload(source->data.data + source->at + TFOS__FRAME_HEADER_BYTES, (size_t)length)) {
-                return TFOS_OK;
-            }
-        }
-        if (missing > 0 && !source->stream_ended) {
-            compact(source);
-            TFOS_TRY(fill(source, missing, 1, error));
-        } else if (available(source) == 0) {
+        sighting seen = look(source, &missing);
+        if (seen == A_RECORD || (seen == NO_RECORD && available(source) == 0)) {
             return TFOS_OK;
-        } else {
+        }
+        if (seen == NO_RECORD) {
             source->at++;
             source->offset++;
+            source->search_budget += SEARCH_BUDGET_PER_BYTE;
+            continue;
         }
+        if (holds_records && (source->at - start > SMALL_HOLE_BYTES || missing > SMALL_HOLE_BYTES)) {
+            *paused = true;
+            return TFOS_OK;
+        }
+        if (!holds_records) {
+            compact(source);
+        }
+        TFOS_TRY(fill(source, missing, 1, error));
     }
 }
 
@@ -262,26 +306,28 @@ static tfos_status note_hole(const tfos__source *source, tfos__chunk *chunk, int
                        .bytes = bytes,
                        .record = source->record,
                        .status = source->hole_status};
-    memcpy(hole.message, source->hole_why, sizeof hole.message);
+    tfos__hole_explain(&hole, source->hole_why);
     return tfos__chunk_add_hole(chunk, &hole, error);
 }
 
-/* Ends the hole at the next record and notes it in the chunk. */
+/* Ends the hole at the next record and notes it in the chunk; or pauses, if that needs an empty buffer. */
 static tfos_status cross_hole(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
 {
-    int64_t start = source->offset;
-    source->at++;
-    source->offset++;
-    TFOS_TRY(search(source, error));
+    if (source->hole_start < 0) {
+        source->hole_start = source->offset;
+        source->at++;
+        source->offset++;
+    }
+    TFOS_TRY(search(source, chunk->span_count > 0, &source->hole_paused, error));
+    if (source->hole_paused) {
+        return TFOS_OK;
+    }
     source->offset = tfos__min_i64(source->offset, source->stop); /* the rest is told by the next split */
     source->in_hole = false;
     source->stream_broken = false; /* this hole tells of it */
-    TFOS_TRY(note_hole(source, chunk, start, source->offset - start, error));
+    TFOS_TRY(note_hole(source, chunk, source->hole_start, source->offset - source->hole_start, error));
     source->record += source->record >= 0;
-    if (chunk->span_count == 0) {
-        chunk->segments[chunk->segment_count - 1].first_record = source->record;
-    }
-    return TFOS_OK;
+    return push_segment(chunk, source, error); /* so that the records behind it have their numbers */
 }
 
 /* ---- hopping ---- */
@@ -295,8 +341,7 @@ static tfos_status no_header(tfos__source *source, tfos__chunk *chunk, hop_resul
     if (source->offset == 0) {
         snprintf(why, sizeof why,
                  "the checksum of the header does not match: expected a TFRecord file, found something else or a "
-                 "damaged first "
-                 "header");
+                 "damaged first header");
     } else {
         snprintf(why, sizeof why, "the checksum of the header does not match: expected a record here");
     }
@@ -372,6 +417,10 @@ static tfos_status hop(tfos__source *source, tfos__chunk *chunk, uint64_t *lengt
  * begins: damage is told by the split that it follows, even where the border lies in it. */
 static tfos_status find_range(tfos__source *source, const char *path, int64_t *start, tfos_error *error)
 {
+    if (source->options.range_start == 0 && source->options.range_end >= tfos__stream_stored(source->stream) &&
+        tfos__stream_stored(source->stream) >= 0) {
+        return TFOS_OK; /* all of it: so a compressed file, which cannot be split, can be read by the one who gets it */
+    }
     TFOS_TRY(tfos__stream_seek(source->stream, 0, error)); /* not in every file */
     TFOS_TRY(tfos_records_align(path, source->options.range_start, start, error));
     if (source->options.range_end >= 0) {
@@ -485,7 +534,8 @@ static tfos_status collect(tfos__source *source, tfos__chunk *chunk, tfos_error 
             TFOS_TRY(look_ahead(source, chunk, error));
         }
         bool end = source->stream == NULL && source->next_file == source->count;
-        if (end || is_full(source, chunk) || (source->in_hole && chunk->span_count > 0)) {
+        bool paused = source->in_hole && source->hole_paused && chunk->span_count > 0;
+        if (end || paused || is_full(source, chunk)) {
             return TFOS_OK;
         }
         TFOS_TRY(step(source, chunk, error));
@@ -545,7 +595,8 @@ tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, t
         status = tfos__stream_seek(source->stream, source->offset, error);
     }
     if (status == TFOS_OK) {
-        status = search(source, error);
+        bool paused;
+        status = search(source, false, &paused, error);
     }
     if (status == TFOS_OK) {
         *out = source->offset;

@@ -7,6 +7,8 @@
 #ifndef TFOS_RECORD_SOURCE_H
 #define TFOS_RECORD_SOURCE_H
 
+#include <stdatomic.h>
+
 #include "base/bytes.h"
 #include "tfos.h"
 
@@ -26,6 +28,8 @@ typedef struct tfos__segment {
     bool compressed;
 } tfos__segment;
 
+enum { TFOS__HOLE_MESSAGE_BYTES = 200 };
+
 /* A damaged place that was skipped. */
 typedef struct tfos__hole {
     const char *path;
@@ -34,7 +38,7 @@ typedef struct tfos__hole {
     int64_t bytes;
     int64_t record;
     tfos_status status;
-    char message[200];
+    char message[TFOS__HOLE_MESSAGE_BYTES];
 } tfos__hole;
 
 typedef struct tfos__chunk {
@@ -60,6 +64,9 @@ const tfos__segment *tfos__chunk_segment(const tfos__chunk *chunk, size_t span);
 /* Puts "file: offset n (record m)" before the message: the error of a record that cannot be read. */
 void tfos__chunk_locate(const tfos__chunk *chunk, size_t span, tfos_error *error);
 
+/* Fills the message of a hole: without the path, which the hole has, and cut between characters if it is long. */
+void tfos__hole_explain(tfos__hole *hole, const char *why);
+
 /* Adds a copy of `hole` and logs it. */
 tfos_status tfos__chunk_add_hole(tfos__chunk *chunk, const tfos__hole *hole, tfos_error *error);
 
@@ -83,7 +90,8 @@ typedef struct tfos__source_options {
     int64_t chunk_rows;
     int64_t chunk_bytes;
     int64_t range_start;
-    int64_t range_end; /* -1: to the end */
+    int64_t range_end;            /* -1: to the end */
+    const atomic_bool *cancelled; /* NULL, or: true ends reading with CANCELLED, wherever it is */
 } tfos__source_options;
 
 typedef struct tfos__source tfos__source;
