@@ -38,6 +38,11 @@ void tfos__cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Handlers for Ctrl-C and the like, which remove what is half written. */
 void tfos__cli_signals_init(void);
 
+/* Between these two the process does not end by a signal: one that comes is acted on at the release. For the moment in
+ * which several files take their names. */
+void tfos__cli_signals_hold(void);
+void tfos__cli_signals_release(void);
+
 /* Folders that this process makes are removed again, if empty, when it is interrupted or fails. Makes `path` and those
  * above it. */
 tfos_status tfos__cli_folder_make(const char *path, tfos_error *error);

@@ -261,10 +261,17 @@ tfos_status tfos__convert_output_drain(tfos__convert_output *output, tfos_error 
 tfos_status tfos__convert_output_commit(tfos__convert_output *output, tfos_error *error)
 {
     tfos__shards *shards = output->shards;
+    TFOS_TRY(tfos__shards_sync(shards, error));
     output->shards = NULL;
-    TFOS_TRY(tfos__shards_commit(shards, error));
-    tfos__cli_folders_forget();
-    return output->folder != NULL ? check_others(output, true, error) : TFOS_OK;
+    /* A folder has all shards of one conversion, and none of another: no signal comes between. */
+    tfos__cli_signals_hold();
+    tfos_status status = tfos__shards_commit(shards, error);
+    if (status == TFOS_OK) {
+        tfos__cli_folders_forget();
+        status = output->folder != NULL ? check_others(output, true, error) : TFOS_OK;
+    }
+    tfos__cli_signals_release();
+    return status;
 }
 
 void tfos__convert_output_close(tfos__convert_output *output)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,19 +184,48 @@ tfos_status tfos__cli_folder_make(const char *path, tfos_error *error)
 
 /* ---- signals ---- */
 
+/* Any thread may be the one that gets a signal, while another one lets files appear. So the two agree by one word on
+ * who comes first. */
+enum { RUNNING, HELD, ENDING };
+static atomic_int signal_state = RUNNING;
+static atomic_int signal_pending;
+
 /* Only calls that are safe here; the kernel frees the rest. */
 static void end_by_signal(int number)
 {
+    int expected = RUNNING;
+    atomic_store(&signal_pending, number);
+    if (!atomic_compare_exchange_strong(&signal_state, &expected, ENDING)) {
+        return;
+    }
     tfos__cli_progress_erase();
     tfos__outputs_unlink_all();
     tfos__cli_folders_remove();
     _exit(number == SIGINT ? CLI_INTERRUPTED : 128 + number);
 }
 
+void tfos__cli_signals_hold(void)
+{
+    int expected = RUNNING;
+    while (!atomic_compare_exchange_strong(&signal_state, &expected, HELD)) {
+        pause(); /* another thread is ending the process */
+        expected = RUNNING;
+    }
+}
+
+void tfos__cli_signals_release(void)
+{
+    atomic_store(&signal_state, RUNNING);
+    int number = atomic_load(&signal_pending);
+    if (number != 0) {
+        end_by_signal(number);
+    }
+}
+
 void tfos__cli_signals_init(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    struct sigaction action = {.sa_handler = end_by_signal};
+    struct sigaction action = {.sa_handler = end_by_signal, .sa_flags = SA_RESTART};
     sigfillset(&action.sa_mask);
     for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
         struct sigaction before;

@@ -33,9 +33,15 @@ tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t c
  * to appear together, all are synced first, so that little can go wrong while they take their names. */
 tfos_status tfos__output_sync(tfos__output *output, tfos_error *error);
 
-/* Both end the output and free it. */
+/* All three end the output and free it. tfos__output_rename leaves the folder to tfos__output_sync_folder, which one
+ * call does for all files in it. */
 tfos_status tfos__output_commit(tfos__output *output, tfos_error *error);
+tfos_status tfos__output_rename(tfos__output *output, tfos_error *error);
 void tfos__output_abort(tfos__output *output);
+
+/* Makes the name of a file durable, and those beside it. The file is there and whole by now, so a folder that cannot be
+ * synced is logged and no failure of the write. */
+void tfos__output_sync_folder(const char *path);
 
 /* Removes every hidden file of outputs that are open in this process. Safe to call in a signal handler. */
 void tfos__outputs_unlink_all(void);

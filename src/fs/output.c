@@ -232,9 +232,7 @@ static int rename_into_place(const tfos__output *output)
     return rename(hidden, output->path);
 }
 
-/* Makes the new name durable. The file is there and whole by now, so a folder that cannot be synced is no failure of
- * the write. */
-static void sync_folder(const char *path)
+void tfos__output_sync_folder(const char *path)
 {
     char folder[PATH_MAX];
     size_t length = folder_length(path);
@@ -268,17 +266,23 @@ tfos_status tfos__output_sync(tfos__output *output, tfos_error *error)
     return closed == 0 ? TFOS_OK : tfos__fail_errno(error, errno, "%s: closing the file failed", output->path);
 }
 
-tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
+tfos_status tfos__output_rename(tfos__output *output, tfos_error *error)
 {
     tfos_status status = tfos__output_sync(output, error);
     if (status == TFOS_OK && rename_into_place(output) != 0) {
         status = tfos__fail_errno(error, errno, "%s: the finished file cannot take its name", output->path);
     }
-    if (status == TFOS_OK) {
-        sync_folder(output->path);
-    }
     finish(output, status != TFOS_OK);
     return status;
+}
+
+tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", output->path);
+    TFOS_TRY(tfos__output_rename(output, error));
+    tfos__output_sync_folder(path);
+    return TFOS_OK;
 }
 
 tfos_status tfos__folder_make(const char *path, tfos_error *error)

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "fs/fs.h"
+#include "fs/local.h"
 #include "record/codec.h"
 #include "record/frame.h"
 
@@ -21,11 +22,12 @@ typedef struct shard_file {
     tfos__buffer plain;
     tfos__buffer packed;
     bool committed;
+    bool replaced; /* another file, which is gone */
 } shard_file;
 
 struct tfos__shards {
     bool text;
-    bool overwrite;
+    bool synced;
     size_t count;
     size_t next;
     atomic_llong records;
@@ -55,7 +57,9 @@ static tfos_status flush(shard_file *shard, bool last, tfos_error *error)
 static tfos_status open_shard(shard_file *shard, const char *path, const tfos__shards_options *options,
                               tfos_error *error)
 {
-    shard->path = strdup(path);
+    const char *local;
+    TFOS_TRY(tfos__path_local(path, &local, error));
+    shard->path = strdup(local);
     if (shard->path == NULL) {
         return tfos__fail_memory(error, strlen(path) + 1);
     }
@@ -75,7 +79,6 @@ tfos_status tfos__shards_open(const char *const *paths, size_t count, const tfos
         return tfos__fail_memory(error, sizeof *shards + count * sizeof shards->shards[0]);
     }
     shards->text = options->text;
-    shards->overwrite = options->overwrite;
     atomic_init(&shards->records, 0);
     for (size_t i = 0; i < count; i++) {
         shards->count++;
@@ -120,12 +123,13 @@ int64_t tfos__shards_records(const tfos__shards *shards)
     return atomic_load_explicit(&shards->records, memory_order_relaxed);
 }
 
-static void free_all(tfos__shards *shards, bool remove_committed)
+/* With `failed`, names that are taken already are given up again, unless that would lose what they replaced as well. */
+static void free_all(tfos__shards *shards, bool failed)
 {
     for (size_t i = 0; i < shards->count; i++) {
         shard_file *shard = &shards->shards[i];
         tfos__output_abort(shard->output);
-        if (shard->committed && remove_committed) {
+        if (shard->committed && failed && !shard->replaced) {
             unlink(shard->path);
         }
         tfos__deflater_free(shard->deflater);
@@ -136,26 +140,56 @@ static void free_all(tfos__shards *shards, bool remove_committed)
     free(shards);
 }
 
-/* First everything that can fill a disk, then the names: what is left to fail is rare. */
+/* Everything that can fill a disk or take long: what is left to fail afterwards is rare and quick. */
+tfos_status tfos__shards_sync(tfos__shards *shards, tfos_error *error)
+{
+    for (size_t i = 0; i < shards->count && !shards->synced; i++) {
+        TFOS_TRY(flush(&shards->shards[i], true, error));
+        TFOS_TRY(tfos__output_sync(shards->shards[i].output, error));
+    }
+    shards->synced = true;
+    return TFOS_OK;
+}
+
+static size_t folder_bytes(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? 0 : (size_t)(slash - path);
+}
+
+/* Once for each folder, as shards that lie in one stand beside each other. */
+static void sync_folders(const tfos__shards *shards)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < shards->count; i++) {
+        const char *path = shards->shards[i].path;
+        size_t bytes = folder_bytes(path);
+        if (last == NULL || folder_bytes(last) != bytes || strncmp(last, path, bytes) != 0) {
+            tfos__output_sync_folder(path);
+        }
+        last = path;
+    }
+}
+
 static tfos_status commit_all(tfos__shards *shards, tfos_error *error)
 {
-    for (size_t i = 0; i < shards->count; i++) {
-        TFOS_TRY(flush(&shards->shards[i], true, error));
-    }
+    TFOS_TRY(tfos__shards_sync(shards, error));
     for (size_t i = 0; i < shards->count; i++) {
         shard_file *shard = &shards->shards[i];
         tfos__output *output = shard->output;
         shard->output = NULL;
-        TFOS_TRY(tfos__output_commit(output, error));
+        shard->replaced = access(shard->path, F_OK) == 0;
+        TFOS_TRY(tfos__output_rename(output, error));
         shard->committed = true;
     }
+    sync_folders(shards);
     return TFOS_OK;
 }
 
 tfos_status tfos__shards_commit(tfos__shards *shards, tfos_error *error)
 {
     tfos_status status = commit_all(shards, error);
-    free_all(shards, status != TFOS_OK && !shards->overwrite);
+    free_all(shards, status != TFOS_OK);
     return status;
 }
 

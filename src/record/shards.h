@@ -29,6 +29,10 @@ tfos_status tfos__shards_write(tfos__shards *shards, const void *record, size_t 
 /* Records and bytes of them that were written so far. May be asked from another thread. */
 int64_t tfos__shards_records(const tfos__shards *shards);
 
+/* Brings all that was written to disk and ends the writing. tfos__shards_commit does it by itself; a caller that wants
+ * to know when the names are taken calls it before. */
+tfos_status tfos__shards_sync(tfos__shards *shards, tfos_error *error);
+
 /* Both end the shards and free them. When a commit fails, files that had taken their names are removed again, unless
  * they replaced others. */
 tfos_status tfos__shards_commit(tfos__shards *shards, tfos_error *error);

@@ -762,6 +762,25 @@ def test_interrupt_leaves_nothing(slow_conversion, number, code):
     assert not out.parent.exists()
 
 
+@pytest.mark.parametrize("before", [0, 900])
+def test_interrupt_while_files_take_their_names(tmp_path, before):
+    """All of a set of shards, or none of it: never a part, never two sets."""
+    (tmp_path / "x.csv").write_text("x\n" + "1\n" * 5000)
+    out = tmp_path / "out"
+    if before:
+        run("convert", "--shards", before, tmp_path / "x.csv", out)
+    first = out / shard_names(1500)[0]
+    command = [TFOS, "records", "convert", "--quiet", "--overwrite", "--shards", "1500", tmp_path / "x.csv", out]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + SECONDS
+    while not first.exists():
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGINT)
+    # The signal may come when all is done.
+    assert process.wait(timeout=SECONDS) in (0, 130)
+    assert sorted(os.listdir(out)) == shard_names(1500)
+
+
 def test_files_appear_only_when_complete(slow_conversion):
     process, out, feed = slow_conversion
     feed.write("2\n")
