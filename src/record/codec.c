@@ -116,12 +116,12 @@ tfos_codec tfos__codec_of_name(const char *path)
 
 /* ---- reading ---- */
 
-enum { INPUT_BYTES = 256 * 1024 };
+enum { INPUT_BYTES = 256 * 1024, PEEKED_BYTES = 512 };
 
 struct tfos__stream {
     tfos__file *file;
     tfos_codec codec;
-    uint8_t peeked[TFOS__FRAME_HEADER_BYTES]; /* the first bytes, read to find the codec */
+    uint8_t peeked[PEEKED_BYTES]; /* the first bytes, read to find the codec */
     size_t peeked_bytes;
     int64_t consumed; /* stored bytes */
     int64_t produced; /* uncompressed bytes */
@@ -148,15 +148,28 @@ static tfos_status read_stored(tfos__stream *stream, void *to, size_t bytes, siz
     return TFOS_OK;
 }
 
+static bool begins_like_zlib(const uint8_t *bytes, size_t count)
+{
+    return count >= 2 && bytes[0] == 0x78 && (bytes[0] * 256 + bytes[1]) % 31 == 0;
+}
+
+static tfos_status peek_until(tfos__stream *stream, size_t wanted, tfos_error *error)
+{
+    size_t got = 1;
+    while (got > 0 && stream->peeked_bytes < wanted) {
+        TFOS_TRY(tfos__file_read(stream->file, (int64_t)stream->peeked_bytes, stream->peeked + stream->peeked_bytes,
+                                 wanted - stream->peeked_bytes, &got, error));
+        stream->peeked_bytes += got;
+    }
+    return TFOS_OK;
+}
+
+/* No more than is needed: the writer of a pipe may wait for what its first record brings about. */
 static tfos_status peek(tfos__stream *stream, tfos_error *error)
 {
-    size_t got;
-    do {
-        TFOS_TRY(tfos__file_read(stream->file, (int64_t)stream->peeked_bytes, stream->peeked + stream->peeked_bytes,
-                                 sizeof stream->peeked - stream->peeked_bytes, &got, error));
-        stream->peeked_bytes += got;
-    } while (got > 0 && stream->peeked_bytes < sizeof stream->peeked);
-    return TFOS_OK;
+    TFOS_TRY(peek_until(stream, TFOS__FRAME_HEADER_BYTES, error));
+    bool more = begins_like_zlib(stream->peeked, stream->peeked_bytes);
+    return more ? peek_until(stream, sizeof stream->peeked, error) : TFOS_OK;
 }
 
 static tfos_codec detect(const uint8_t *bytes, size_t count, tfos__content content)
@@ -168,10 +181,31 @@ static tfos_codec detect(const uint8_t *bytes, size_t count, tfos__content conte
     if (count >= 3 && bytes[0] == 0x1F && bytes[1] == 0x8B && bytes[2] == 8) {
         return TFOS_CODEC_GZIP;
     }
-    if (content == TFOS__CONTENT_RECORDS && count >= 2 && bytes[0] == 0x78 && (bytes[0] * 256 + bytes[1]) % 31 == 0) {
+    if (content == TFOS__CONTENT_RECORDS && begins_like_zlib(bytes, count)) {
         return TFOS_CODEC_ZLIB;
     }
     return TFOS_CODEC_NONE;
+}
+
+/* A zlib stream begins with two bytes that a damaged header may begin with too, so it must also inflate to something
+ * that begins as a TFRecord file does. */
+static bool inflates_to_records(const tfos__stream *stream)
+{
+    uint8_t first[TFOS__FRAME_HEADER_BYTES];
+    uint64_t length;
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)stream->peeked,
+                  .avail_in = (uInt)stream->peeked_bytes,
+                  .next_out = first,
+                  .avail_out = sizeof first};
+    if (zlib.inflate_init(&z, window_bits(TFOS_CODEC_ZLIB), ZLIB_VERSION, (int)sizeof z) != Z_OK) {
+        return false;
+    }
+    zlib.inflate(&z, Z_SYNC_FLUSH);
+    bool whole = z.avail_out == 0;
+    bool empty =
+        z.total_out == 0 && z.avail_in == 0; /* cut short before the first byte came out, or a stream of nothing */
+    zlib.inflate_end(&z);
+    return empty || (whole && tfos__frame_header(first, &length));
 }
 
 /* A codec that the user states and the bytes contradict is the most common mistake with compressed files: say it at
@@ -181,6 +215,10 @@ static tfos_status choose_codec(tfos__stream *stream, tfos_codec asked, tfos__co
     /* That text is zlib cannot be told for sure, but it can be believed. */
     content = asked == TFOS_CODEC_ZLIB ? TFOS__CONTENT_RECORDS : content;
     tfos_codec found = detect(stream->peeked, stream->peeked_bytes, content);
+    if (found == TFOS_CODEC_ZLIB && asked == TFOS_CODEC_AUTO) {
+        TFOS_TRY(need_zlib(tfos__file_path(stream->file), error));
+        found = inflates_to_records(stream) ? TFOS_CODEC_ZLIB : TFOS_CODEC_NONE;
+    }
     stream->codec = asked == TFOS_CODEC_AUTO ? found : asked;
     if (stream->codec == found || stream->peeked_bytes == 0) {
         return TFOS_OK;

@@ -1,0 +1,220 @@
+/* Files that are made to cost time, to be taken for something else, or to be lost between processes. Where the fault
+ * would be a time without end, the test's limit of time is the assertion. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fs/fs.h"
+#include "helper_records.h"
+
+static tfos_paths *expand(const char *path)
+{
+    tfos_paths *paths = NULL;
+    assert_int_equal(tfos_paths_expand(&path, 1, &paths, NULL), TFOS_OK);
+    return paths;
+}
+
+static tfos_progress verify(const char *path)
+{
+    tfos_progress progress = {0};
+    tfos_paths *paths = expand(path);
+    assert_int_equal(tfos_records_verify(paths, NULL, false, NULL, NULL, &progress, NULL), TFOS_OK);
+    tfos_paths_free(paths);
+    return progress;
+}
+
+/* Headers with right checksums, each of which claims the rest of the file as its payload. */
+static void headers_that_lie_are_passed_in_bounded_time(void **state)
+{
+    enum { COUNT = 500000 };
+    const char *path = helper_path(state, "lies.tfrecord");
+    size_t total = (size_t)COUNT * 12;
+    uint8_t *bytes = malloc(total);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(bytes + 12 * i, helper_header(total - 12 * i - 16).data, 12);
+    }
+    helper_to_file(path, (helper_bytes){bytes, total});
+    free(bytes);
+    tfos_progress progress = verify(path);
+    assert_int_equal(progress.records, 0);
+    assert_int_equal(progress.skipped_bytes, total);
+}
+
+/* A hundred thousand small holes between good records. */
+static void many_small_holes_are_crossed_in_place(void **state)
+{
+    enum { COUNT = 100000 };
+    const char *path = helper_path(state, "holes.tfrecord");
+    helper_bytes record = helper_frame(helper_from_text("x"));
+    size_t step = record.count + 5;
+    uint8_t *bytes = malloc(COUNT * step);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(bytes + i * step, record.data, record.count);
+        memset(bytes + i * step + record.count, 0xEE, 5);
+    }
+    helper_to_file(path, (helper_bytes){bytes, COUNT * step});
+    free(bytes);
+    tfos_progress progress = verify(path);
+    assert_int_equal(progress.records, COUNT);
+    assert_int_equal(progress.skipped_records, COUNT);
+    assert_int_equal(progress.skipped_bytes, COUNT * 5);
+}
+
+static void count_places(const tfos_damage *damage, void *context)
+{
+    int64_t *numbers = context;
+    assert_int_equal(damage->record, numbers[0] * 2 + 1); /* a hole counts as a record */
+    assert_int_equal(damage->offset, numbers[0] * 22 + 17);
+    numbers[0]++;
+}
+
+static void records_behind_holes_keep_their_numbers(void **state)
+{
+    const char *path = helper_path(state, "numbers.tfrecord");
+    helper_bytes whole = {NULL, 0};
+    for (int i = 0; i < 10; i++) {
+        whole = JOIN(whole, helper_frame(helper_from_text("x")), helper_repeat(0xEE, 5));
+    }
+    helper_to_file(path, whole);
+    tfos_paths *paths = expand(path);
+    int64_t places = 0;
+    assert_int_equal(tfos_records_verify(paths, NULL, false, count_places, &places, NULL, NULL), TFOS_OK);
+    assert_int_equal(places, 10);
+    tfos_paths_free(paths);
+}
+
+/* A record of 376 bytes has a length that begins like zlib; if its header is damaged, the file is still no zlib file.
+ */
+static void a_damaged_header_is_not_taken_for_zlib(void **state)
+{
+    const char *path = helper_path(state, "zlib.tfrecord");
+    helper_bytes record = helper_frame(helper_repeat('x', 0x0178));
+    assert_int_equal(record.data[0], 0x78);
+    assert_int_equal(record.data[1], 0x01);
+    helper_bytes whole = JOIN(record, record, record);
+    uint8_t *bytes = malloc(whole.count);
+    assert_non_null(bytes);
+    memcpy(bytes, whole.data, whole.count);
+    bytes[9] ^= 1;
+    helper_to_file(path, (helper_bytes){bytes, whole.count});
+    free(bytes);
+    tfos_progress progress = verify(path);
+    assert_int_equal(progress.records, 2);
+    assert_int_equal(progress.skipped_bytes, record.count);
+}
+
+static void zlib_is_still_found(void **state)
+{
+    const char *path = helper_path(state, "packed.tfrecord");
+    helper_to_file(path, helper_deflate(helper_frame(helper_from_text("hello")), TFOS_CODEC_ZLIB));
+    assert_int_equal(verify(path).records, 1);
+    helper_to_file(path, helper_deflate((helper_bytes){NULL, 0}, TFOS_CODEC_ZLIB));
+    assert_int_equal(verify(path).records, 0);
+    assert_int_equal(verify(path).skipped_records, 0);
+}
+
+/* The whole of a compressed file may be asked for as a range; a part may not. */
+static void a_compressed_file_is_one_range(void **state)
+{
+    const char *path = helper_path(state, "one.tfrecord.gz");
+    helper_bytes packed = helper_deflate(helper_frame(helper_from_text("hello")), TFOS_CODEC_GZIP);
+    helper_to_file(path, packed);
+    tfos_paths *paths = expand(path);
+    tfos_read_options options;
+    tfos_read_options_init(&options);
+    options.record = TFOS_RECORD_BYTES;
+    options.threads = 0;
+    options.range_end = (int64_t)packed.count;
+    tfos_reader *reader;
+    tfos_batch *batch;
+    assert_int_equal(tfos_reader_open(paths, &options, &reader, NULL), TFOS_OK);
+    assert_int_equal(tfos_reader_next(reader, &batch, NULL), TFOS_OK);
+    assert_int_equal(tfos_batch_rows(batch), 1);
+    tfos_batch_free(batch);
+    tfos_reader_close(reader);
+    options.range_end--;
+    tfos_error error;
+    assert_int_equal(tfos_reader_open(paths, &options, &reader, NULL), TFOS_OK);
+    assert_int_equal(tfos_reader_next(reader, &batch, &error), TFOS_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "only an uncompressed file"));
+    tfos_reader_close(reader);
+    tfos_paths_free(paths);
+}
+
+/* Runs `function` in a forked child and returns its exit code. */
+static int in_a_child(void (*function)(void *), void *context)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        function(context);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void abort_writer(void *writer)
+{
+    tfos_writer_abort(writer);
+}
+
+static void a_child_does_not_take_its_parents_file(void **state)
+{
+    const char *path = helper_path(state, "forked.tfrecord");
+    tfos_writer *writer;
+    assert_int_equal(tfos_writer_open(path, NULL, &writer, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_record(writer, "x", 1, NULL), TFOS_OK);
+    assert_int_equal(in_a_child(abort_writer, writer), 0);
+    assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
+    assert_int_equal(verify(path).records, 1);
+}
+
+static void read_and_close(void *reader)
+{
+    tfos_batch *batch;
+    tfos_error error;
+    tfos_status status = tfos_reader_next(reader, &batch, &error);
+    tfos_reader_close(reader);
+    _exit(status == TFOS_INVALID && strstr(error.message, "forked") != NULL ? 7 : 1);
+}
+
+static void a_child_is_told_that_the_reader_is_not_its_own(void **state)
+{
+    const char *path = helper_path(state, "forked.tfrecord");
+    helper_to_file(path, helper_frame(helper_from_text("x")));
+    tfos_paths *paths = expand(path);
+    tfos_read_options options;
+    tfos_read_options_init(&options);
+    options.record = TFOS_RECORD_BYTES;
+    options.threads = 2;
+    tfos_reader *reader;
+    assert_int_equal(tfos_reader_open(paths, &options, &reader, NULL), TFOS_OK);
+    assert_int_equal(in_a_child(read_and_close, reader), 7);
+    tfos_reader_close(reader);
+    tfos_paths_free(paths);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(headers_that_lie_are_passed_in_bounded_time, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(many_small_holes_are_crossed_in_place, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(records_behind_holes_keep_their_numbers, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_header_is_not_taken_for_zlib, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(zlib_is_still_found, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(a_compressed_file_is_one_range, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(a_child_does_not_take_its_parents_file, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(a_child_is_told_that_the_reader_is_not_its_own, helper_setup, helper_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
