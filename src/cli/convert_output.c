@@ -41,16 +41,29 @@ static void free_output(tfos__convert_output *output)
 
 /* ---- names ---- */
 
-/* Whether a name is that of a shard, of any number of shards; part-00000-of-00004.tfrecord. */
+static bool is_five_digits(const char *text)
+{
+    return strspn(text, "0123456789") >= 5;
+}
+
+/* Whether a name is one that we give to a shard, of any number of shards and any compression, or to its index:
+ * part-00000-of-00004.tfrecord.gz. Such files may be removed: nothing may follow that we would not write. */
 static bool is_shard_name(const char *name, const char *ending)
 {
-    unsigned index;
-    unsigned count;
-    int used = 0;
-    if (sscanf(name, "part-%5u-of-%5u%n", &index, &count, &used) != 2 || used != 19) {
+    static const char *const codecs[] = {"", ".gz", ".zlib", ".zz"};
+    if (strncmp(name, "part-", 5) != 0 || !is_five_digits(name + 5) || strncmp(name + 10, "-of-", 4) != 0 ||
+        !is_five_digits(name + 14) || strncmp(name + 19, ending, strlen(ending)) != 0) {
         return false;
     }
-    return strncmp(name + used, ending, strlen(ending)) == 0;
+    const char *rest = name + 19 + strlen(ending);
+    for (size_t i = 0; i < sizeof codecs / sizeof codecs[0]; i++) {
+        size_t bytes = strlen(codecs[i]);
+        const char *index = rest + bytes;
+        if (strncmp(rest, codecs[i], bytes) == 0 && (*index == '\0' || strcmp(index, TFOS_INDEX_SUFFIX) == 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_ours(const tfos__convert_output *output, const char *name)

@@ -655,8 +655,14 @@ def test_shards_of_another_conversion_do_not_mix(rows_file, tmp_path):
     assert "exists" in fails(3, "convert", "--shards", 4, rows_file, out)
     assert "another conversion" in fails(3, "convert", "--shards", 2, rows_file, out)
     assert len(os.listdir(out)) == 9
+    for name in ("part-00001-of-00004.tfrecord.gz", "part-00001-of-00004.tfrecord.zlib.tfindex"):
+        (out / name).write_text("of a conversion before")
+    kept = ["notes.txt"]
+    for name in ("00000-of-00002.tfrecord.my-backup", "00000-of-00002.tfrecords", "   +1-of-00002.tfrecord"):
+        (out / f"part-{name}").write_text("mine")
+        kept.append(f"part-{name}")
     run("convert", "--shards", 2, "--overwrite", rows_file, out)
-    assert sorted(os.listdir(out)) == ["notes.txt", *shard_names(2)]
+    assert sorted(os.listdir(out)) == sorted([*kept, *shard_names(2)])
 
 
 def test_damaged_records_are_skipped_when_told(rows_file, tmp_path):
