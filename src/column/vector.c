@@ -159,39 +159,38 @@ tfos_status tfos__vector_mark_null(tfos__vector *vector, int64_t row, tfos_error
     return TFOS_OK;
 }
 
-static tfos_status push_zero(tfos__vector *vector, tfos_error *error);
-
+/* Adds values of zero, or empty ones, to the innermost level. Many at once: a null may stand for a fixed list of
+ * millions. */
 static tfos_status push_zeros(tfos__vector *vector, int32_t count, tfos_error *error)
 {
-    int width = tfos__type_width(vector->view.type);
-    if (vector->view.layout == TFOS_LAYOUT_VALUES && width > 0 && count > 0) {
-        size_t bytes = (size_t)count * (size_t)width;
-        TFOS_TRY(tfos__vector_reserve(vector, vector->view.length + count, error));
-        memset(vector->data.data + vector->data.size, 0, bytes);
-        vector->data.size += bytes;
-        vector->view.length += count;
+    int64_t length = vector->view.length + count;
+    if (count == 0) {
         return TFOS_OK;
     }
-    for (int32_t i = 0; i < count; i++) {
-        TFOS_TRY(push_zero(vector, error));
+    TFOS_TRY(tfos__vector_reserve(vector, length, error));
+    if (vector->view.layout == TFOS_LAYOUT_BYTES) {
+        int32_t *offsets = tfos__vector_offsets(vector);
+        for (int64_t row = vector->view.length; row < length; row++) {
+            offsets[row + 1] = (int32_t)vector->data.size;
+        }
+        vector->offsets.size += (size_t)count * sizeof(int32_t);
+    } else {
+        int width = tfos__type_width(vector->view.type);
+        size_t bytes = width == 0 ? tfos__bitmap_bytes(length) : (size_t)length * (size_t)width;
+        memset(vector->data.data + vector->data.size, 0, bytes - vector->data.size);
+        vector->data.size = bytes;
     }
+    vector->view.length = length;
     return TFOS_OK;
 }
 
 /* One more row of value zero, nothing or an empty list. */
 static tfos_status push_zero(tfos__vector *vector, tfos_error *error)
 {
-    static const uint64_t zero = 0;
     switch (vector->view.layout) {
     case TFOS_LAYOUT_VALUES:
-        if (vector->view.type == TFOS_TYPE_BOOL) {
-            return tfos__vector_push_int(vector, 0, error);
-        }
-        TFOS_TRY(tfos__buffer_append(&vector->data, &zero, (size_t)tfos__type_width(vector->view.type), error));
-        vector->view.length++;
-        return TFOS_OK;
     case TFOS_LAYOUT_BYTES:
-        return tfos__vector_push_bytes(vector, NULL, 0, error);
+        return push_zeros(vector, 1, error);
     case TFOS_LAYOUT_FIXED_LIST:
         TFOS_TRY(push_zeros(vector->child, vector->view.list_length, error));
         return tfos__vector_push_list(vector, error);
