@@ -112,14 +112,20 @@ static tfos_status begin_record(tfos_writer *writer, size_t *payload, tfos_error
     return TFOS_OK;
 }
 
-static tfos_status end_record(tfos_writer *writer, size_t payload, tfos_error *error)
+static tfos_status check_length(const tfos_writer *writer, size_t bytes, tfos_error *error)
 {
-    tfos__buffer *framed = &writer->framed;
-    size_t bytes = framed->size - payload;
     if (bytes > TFOS__FRAME_MAX_PAYLOAD_BYTES) {
         return tfos__fail(error, TFOS_LIMIT, "record %lld would have %zu bytes, the limit is %llu",
                           (long long)writer->records, bytes, (unsigned long long)TFOS__FRAME_MAX_PAYLOAD_BYTES);
     }
+    return TFOS_OK;
+}
+
+static tfos_status end_record(tfos_writer *writer, size_t payload, tfos_error *error)
+{
+    tfos__buffer *framed = &writer->framed;
+    size_t bytes = framed->size - payload;
+    TFOS_TRY(check_length(writer, bytes, error));
     TFOS_TRY(tfos__buffer_reserve(framed, framed->size + TFOS__FRAME_FOOTER_BYTES, error));
     tfos__frame_put_header(framed->data + payload - TFOS__FRAME_HEADER_BYTES, bytes);
     tfos__frame_put_footer(framed->data + framed->size, framed->data + payload, bytes);
@@ -131,6 +137,7 @@ static tfos_status end_record(tfos_writer *writer, size_t payload, tfos_error *e
 static tfos_status write_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error)
 {
     size_t payload;
+    TFOS_TRY(check_length(writer, bytes, error)); /* before gigabytes are copied */
     TFOS_TRY(begin_record(writer, &payload, error));
     TFOS_TRY(tfos__buffer_append(&writer->framed, data, bytes, error));
     return end_record(writer, payload, error);
