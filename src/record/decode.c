@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "record/shape.h"
 
 typedef struct target {
     tfos__vector *vector; /* of the current batch */
@@ -18,6 +19,7 @@ typedef struct target {
     const tfos_field *field;
     tfos__feature_kind kind; /* that a record must have */
     bool simple;             /* one float or int64 */
+    void *values;            /* of a simple column: the memory of its vector, which has room for all rows */
     int64_t met;             /* the row in which the feature was last met */
     int64_t occurrences;     /* of the feature in the record, that are still to come: see put_last_values */
 } target;
@@ -38,6 +40,7 @@ struct tfos__decoder {
     tfos__buffer joined;
     tfos__name_order features; /* of Example and of the context */
     tfos__name_order lists;
+    tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where the column is simple */
 };
 
 static bool is_simple(const tfos_field *field)
@@ -95,6 +98,7 @@ tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64
         }
         column->met = -1;
         TFOS_TRY(tfos__vector_reserve(column->vector, rows, error));
+        column->values = column->vector->data.data;
     }
     return TFOS_OK;
 }
@@ -279,31 +283,53 @@ static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vec
     return end_row(column, level, column->leaf->view.length - before, error);
 }
 
-/* One number of the two types that most columns have. False: take the general way. */
-static inline bool put_one_number(tfos__decoder *decoder, target *column, tfos__wire value)
+/* Stores the number of a simple column. False if it is not one number: take the general way. */
+static inline bool put_number(target *column, int64_t row, const uint8_t *at, size_t bytes)
 {
     tfos__vector *vector = column->vector;
-    int64_t row = decoder->row;
-    size_t bytes = tfos__feature_one_number(value, column->kind);
-    if (bytes == 0 || !column->simple) {
-        return false;
-    }
     if (column->kind == TFOS__FEATURE_FLOAT) {
         if (bytes != sizeof(float)) {
             return false;
         }
-        memcpy((float *)(void *)vector->data.data + row, value.at + 4, sizeof(float));
+        memcpy((float *)column->values + row, at, sizeof(float));
         vector->data.size = (size_t)(row + 1) * sizeof(float);
     } else {
         uint64_t number;
-        if (!tfos__wire_varint_exact(value.at + 4, bytes, &number)) {
+        if (!tfos__wire_varint_exact(at, bytes, &number)) {
             return false;
         }
-        ((int64_t *)(void *)vector->data.data)[row] = (int64_t)number;
+        ((int64_t *)column->values)[row] = (int64_t)number;
         vector->data.size = (size_t)(row + 1) * sizeof(int64_t);
     }
     vector->view.length = row + 1;
     return true;
+}
+
+/* Takes as many entries as have the shape that they had in the record before: usually nearly all. Not inlined, so that
+ * what the loop needs stays in registers. */
+__attribute__((noinline)) static void put_shaped(tfos__decoder *decoder, tfos__wire *map, size_t *position)
+{
+    const uint8_t *at = map->at;
+    const uint8_t *end = map->end;
+    int64_t row = decoder->row;
+    size_t here = *position;
+    for (;; here++) {
+        size_t slot = here % TFOS__NAME_ORDER_SLOTS;
+        const tfos__shape *shape = &decoder->shapes[slot];
+        size_t bytes = tfos__shape_match(shape, at, end);
+        if (bytes == 0) {
+            break;
+        }
+        target *column = &decoder->columns[decoder->features.slots[slot].id];
+        if (column->met == row || !put_number(column, row, at + shape->bytes, bytes)) {
+            break;
+        }
+        column->met = row;
+        at += shape->bytes + bytes;
+    }
+    decoder->met += here - *position;
+    *position = here;
+    map->at = at;
 }
 
 static tfos_status put_feature_list(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
@@ -348,7 +374,8 @@ static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire 
         column->met = decoder->row;
         decoder->met++;
     }
-    if (put_one_number(decoder, column, value)) {
+    size_t number = column->simple ? tfos__feature_one_number(value, column->kind) : 0;
+    if (number > 0 && put_number(column, decoder->row, value.at + 4, number)) {
         return TFOS_OK;
     }
     if (column->field->feature_list) {
@@ -366,11 +393,31 @@ static int32_t look_up(tfos__decoder *decoder, tfos__wire name, bool lists)
     return id >= 0 ? (int32_t)id : TFOS__NAME_UNKNOWN;
 }
 
+/* Remembers what the name at this position is. */
+static void learn(tfos__decoder *decoder, size_t position, tfos__wire name, int32_t id, bool lists)
+{
+    tfos__name_order_put(lists ? &decoder->lists : &decoder->features, position, name, id);
+    if (lists) {
+        return;
+    }
+    tfos__shape *shape = &decoder->shapes[position % TFOS__NAME_ORDER_SLOTS];
+    shape->bytes = 0;
+    if (id >= 0 && decoder->columns[id].simple) {
+        tfos__shape_make(shape, name, decoder->columns[id].kind);
+    }
+}
+
 /* The entries of Features or, with `lists`, of FeatureLists. */
 static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool lists, size_t *position, tfos_error *error)
 {
     tfos__name_order *order = lists ? &decoder->lists : &decoder->features;
     while (map.at < map.end) {
+        if (!lists && decoder->pass == PASS_ALL) {
+            put_shaped(decoder, &map, position);
+            if (map.at == map.end) {
+                break;
+            }
+        }
         uint32_t tag;
         tfos__wire entry;
         tfos__wire name;
@@ -390,7 +437,7 @@ static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool list
         int32_t id = tfos__name_order_get(order, *position, name);
         if (id == TFOS__NAME_MISS) {
             id = look_up(decoder, name, lists);
-            tfos__name_order_put(order, *position, name, id);
+            learn(decoder, *position, name, id, lists);
         }
         ++*position;
         if (id >= 0) {

@@ -10,6 +10,7 @@
 #include "column/schema.h"
 #include "record/example.h"
 #include "record/scan.h"
+#include "record/shape.h"
 
 /* What one record, or many, said of a feature. */
 typedef struct said {
@@ -40,6 +41,7 @@ typedef struct thread_findings {
     tfos__buffer joined;
     tfos__name_order features;
     tfos__name_order lists;
+    tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where they are one number and have been before */
     const tfos__chunk *chunk;
     bool conflict; /* a feature of this record has another kind than before */
 } thread_findings;
@@ -286,31 +288,58 @@ static bool contradicts(const feature_finding *finding)
            finding->all.kind != TFOS__FEATURE_NONE && finding->pending.kind != finding->all.kind;
 }
 
+/* Counts what an earlier record said of a feature, now that another speaks of it. */
+static inline tfos_status make_room(thread_findings *findings, feature_finding *finding, size_t index,
+                                    tfos_error *error)
+{
+    if (finding->pending_record == findings->records) {
+        return TFOS_OK; /* this record, which says it again */
+    }
+    if (finding->pending_quick && finding->pending_record >= 0) {
+        finding->present++;
+        return TFOS_OK;
+    }
+    return settle(findings, index, error);
+}
+
+static void note_pending(thread_findings *findings, feature_finding *finding, size_t span)
+{
+    finding->pending_record = findings->records;
+    finding->pending_span = span;
+}
+
+/* The index of the name at this position. */
+static tfos_status place_name(thread_findings *findings, tfos__wire name, bool lists, size_t position, int64_t *out,
+                              tfos_error *error)
+{
+    tfos__name_order *order = lists ? &findings->lists : &findings->features;
+    *out = tfos__name_order_get(order, position, name);
+    if (*out < 0) {
+        TFOS_TRY(find_name(findings, name, lists, out, error));
+        tfos__name_order_put(order, position, name, (int32_t)*out);
+        if (!lists) {
+            findings->shapes[position % TFOS__NAME_ORDER_SLOTS].bytes = 0;
+        }
+    }
+    return TFOS_OK;
+}
+
 static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire entry, bool lists, size_t position,
                               tfos_error *error)
 {
     tfos__wire name;
     tfos__wire value;
+    int64_t index;
     if (!tfos__entry_parse(entry, &findings->joined, &name, &value)) {
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: a map entry does not parse");
     }
-    tfos__name_order *order = lists ? &findings->lists : &findings->features;
-    int64_t index = tfos__name_order_get(order, position, name);
-    if (index < 0) {
-        TFOS_TRY(find_name(findings, name, lists, &index, error));
-        tfos__name_order_put(order, position, name, (int32_t)index);
-    }
+    TFOS_TRY(place_name(findings, name, lists, position, &index, error));
     feature_finding *finding = &findings->of[index];
-    if (finding->pending_record != findings->records) {
-        if (finding->pending_quick && finding->pending_record >= 0) {
-            finding->present++;
-        } else {
-            TFOS_TRY(settle(findings, (size_t)index, error));
-        }
-    }
+    TFOS_TRY(make_room(findings, finding, (size_t)index, error));
     finding->pending_quick = !lists && hear_one_number(finding, value);
     if (finding->pending_quick) {
-        /* Nothing to note but that it is there. */
+        /* Nothing to note but that it is there; and from now on it can be told by its shape. */
+        tfos__shape_make(&findings->shapes[position % TFOS__NAME_ORDER_SLOTS], name, finding->all.kind);
     } else if (lists) {
         tfos_status status = hear_feature_list(value, finding->all.text, &finding->pending, error);
         if (status == TFOS_MISMATCH) {
@@ -321,9 +350,35 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: the feature '%s' does not parse",
                           tfos_schema_field(findings->names, (size_t)index)->name);
     }
-    finding->pending_record = findings->records;
-    finding->pending_span = span;
+    note_pending(findings, finding, span);
     findings->conflict = findings->conflict || contradicts(finding);
+    return TFOS_OK;
+}
+
+/* Takes as many entries as have the shape that they had before: one number of the kind that is known. */
+__attribute__((noinline)) static tfos_status hear_shaped(thread_findings *findings, size_t span, tfos__wire *map,
+                                                         size_t *position, tfos_error *error)
+{
+    const uint8_t *at = map->at;
+    size_t here = *position;
+    for (;; here++) {
+        size_t slot = here % TFOS__NAME_ORDER_SLOTS;
+        const tfos__shape *shape = &findings->shapes[slot];
+        size_t bytes = tfos__shape_match(shape, at, map->end);
+        uint64_t number;
+        bool is_float = shape->least == shape->most;
+        if (bytes == 0 || (!is_float && !tfos__wire_varint_exact(at + shape->bytes, bytes, &number))) {
+            break;
+        }
+        size_t index = (size_t)findings->features.slots[slot].id;
+        feature_finding *finding = &findings->of[index];
+        TFOS_TRY(make_room(findings, finding, index, error));
+        finding->pending_quick = true;
+        note_pending(findings, finding, span);
+        at += shape->bytes + bytes;
+    }
+    *position = here;
+    map->at = at;
     return TFOS_OK;
 }
 
@@ -339,6 +394,12 @@ static tfos_status hear_map(thread_findings *findings, size_t span, tfos__wire m
                             tfos_error *error)
 {
     while (map.at < map.end) {
+        if (!lists) {
+            TFOS_TRY(hear_shaped(findings, span, &map, position, error));
+            if (map.at == map.end) {
+                break;
+            }
+        }
         uint32_t tag;
         tfos__wire entry;
         if (!tfos__wire_tag(&map, &tag)) {
