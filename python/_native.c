@@ -82,10 +82,14 @@ static int log_drain(void *unused)
     (void)unused;
     log_line *line = log_take_all();
     while (line != NULL) {
-        PyObject *result = PyObject_CallMethod(logger, "log", "iss", python_level[line->level], "%s", line->text);
+        /* Paths are bytes, and a line may name one that is no text. */
+        PyObject *text = PyUnicode_DecodeUTF8(line->text, (Py_ssize_t)strlen(line->text), "replace");
+        int level = python_level[line->level];
+        PyObject *result = text != NULL ? PyObject_CallMethod(logger, "log", "isO", level, "%s", text) : NULL;
         if (result == NULL) {
             PyErr_WriteUnraisable(logger);
         }
+        Py_XDECREF(text);
         Py_XDECREF(result);
         log_line *next = line->next;
         free(line);
@@ -791,6 +795,9 @@ static bool string_list_new(PyObject *sequence, int (*convert)(PyObject *, void 
     *out = (string_list){.owners = count < 0 ? NULL : PyList_New(0)};
     out->items = calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof *out->items);
     if (out->owners == NULL || out->items == NULL) {
+        if (PyErr_Occurred() == NULL) {
+            PyErr_NoMemory();
+        }
         string_list_free(out);
         return false;
     }
@@ -899,6 +906,10 @@ static bool read_request_init(PyObject *args, read_request *out)
     out->options.range_start = start;
     out->options.range_end = end;
     if (schema != Py_None) {
+        if (!PyObject_TypeCheck(schema, schema_type)) {
+            PyErr_SetString(PyExc_TypeError, "schema must be a Schema or None");
+            return false;
+        }
         out->options.schema = ((schema_object *)schema)->schema;
     }
     tfos_error error;
@@ -1184,6 +1195,9 @@ static PyType_Slot reader_slots[] = {
 
 enum { NODE_BUFFERS = 3 };
 
+/* How deep a column may be nested before the library sees it and says what it takes. NumPy has 64 dimensions. */
+enum { NODE_LEVELS = 64 };
+
 /* One level of a column. The memory is that of Python objects, held by `views` while the struct is used. */
 typedef struct node {
     struct ArrowSchema schema;
@@ -1239,16 +1253,28 @@ static bool node_hold(node *to, PyObject *buffers)
     return true;
 }
 
+static bool check_spec(PyObject *spec, int level)
+{
+    if (!PyTuple_Check(spec)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "a column is a tuple (name, format, feature_list, length, null_count, buffers, child)");
+    } else if (level > NODE_LEVELS) {
+        PyErr_Format(PyExc_ValueError, "a column is nested more than %d deep", NODE_LEVELS);
+    }
+    return PyErr_Occurred() == NULL;
+}
+
 /* A level from (name, format, feature_list, length, null_count, buffers, child or None). Strings stay those of the
  * tuple. */
-static node *node_new(PyObject *spec)
+static node *node_new(PyObject *spec, int level)
 {
     static const char feature_list_metadata[] = "\1\0\0\0\21\0\0\0tfos.feature_list\1\0\0\0001";
     const char *name, *format;
     int feature_list;
     long long length, null_count;
     PyObject *buffers, *child;
-    if (!PyArg_ParseTuple(spec, "sspLLOO", &name, &format, &feature_list, &length, &null_count, &buffers, &child)) {
+    if (!check_spec(spec, level) ||
+        !PyArg_ParseTuple(spec, "sspLLOO", &name, &format, &feature_list, &length, &null_count, &buffers, &child)) {
         return NULL;
     }
     node *made = calloc(1, sizeof *made);
@@ -1269,7 +1295,7 @@ static node *node_new(PyObject *spec)
                                       .release = keep_array};
     bool held = node_hold(made, buffers);
     if (held && child != Py_None) {
-        made->child = node_new(child);
+        made->child = node_new(child, level + 1);
         held = made->child != NULL;
     }
     if (!held) {
@@ -1317,7 +1343,7 @@ static bool table_init(table *out, PyObject *specs)
         return false;
     }
     for (; out->count < (size_t)count; out->count++) {
-        node *column = node_new(PyList_GetItem(specs, (Py_ssize_t)out->count));
+        node *column = node_new(PyList_GetItem(specs, (Py_ssize_t)out->count), 1);
         if (column == NULL) {
             table_reset(out);
             return false;

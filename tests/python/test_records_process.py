@@ -149,7 +149,7 @@ def everything(path, other):
     for bad in [{"x": [object()]}, {"x": [[1, None]]}, {"x": np.array([2**63], np.uint64)}]:
         with pytest.raises((TypeError, ValueError)):
             records.write(other, bad, overwrite=True)
-    with pytest.raises(records.NotFoundError):
+    with pytest.raises(records.InvalidError):
         records.read(path, columns=["nope"])
     with pytest.raises(FileNotFoundError):
         records.read("no/such/file")
@@ -270,6 +270,50 @@ def test_log_lines_at_the_end(small_file):
     """
     done = run_python(code)
     assert done.returncode == 0 and "skipped" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_log_lines_with_a_path_that_is_not_utf8(small_file, caplog):
+    path, offsets = small_file
+    data = bytearray(path.read_bytes())
+    data[offsets[1] + 14] ^= 1
+    latin = path.parent / os.fsdecode(b"lat\xedn.tfrecord")
+    latin.write_bytes(data)
+    with caplog.at_level(logging.WARNING, logger="tensorflowonspark"):
+        assert conftest.rows_of(records.read(latin, schema=X, on_corrupt="skip")) == [{"x": 1}, {"x": 3}]
+    assert "lat\N{REPLACEMENT CHARACTER}n.tfrecord" in caplog.text and "skipped" in caplog.text
+
+
+@pytest.mark.parametrize("schema", ["5", "'{}'", "records.Schema({'fields': []})", "object()"])
+@pytest.mark.parametrize("function", ["Reader", "infer"])
+def test_arguments_of_a_wrong_type(small_file, function, schema):
+    """In a process of its own, which a wrong cast would end."""
+    code = f"""
+        from tensorflowonspark import _native, records
+        try:
+            options = ("auto", "auto", "error", 0, 0, 0, True, 0, 0, -1)
+            _native.{function}([{str(small_file[0])!r}], {schema}, None, *options)
+        except TypeError as error:
+            print(error)
+    """
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (0, "") and "schema must be a Schema or None" in done.stdout
+
+
+@pytest.mark.parametrize("depth", [0, 200000])
+def test_columns_of_a_wrong_form(tmp_path, depth):
+    code = f"""
+        from tensorflowonspark import _native
+        level = 5 if {depth} == 0 else ("x", "l", False, 1, 0, (None, b"12345678"), None)
+        for _ in range({depth}):
+            level = ("x", "+L", False, 1, 0, (None, bytes(16)), level)
+        try:
+            _native.Writer({str(tmp_path / "x")!r}, "auto", "auto", -1, False).columns(1, [level])
+        except (TypeError, ValueError) as error:
+            print(error)
+    """
+    done = run_python(code)
+    expected = "a column is a tuple" if depth == 0 else "nested more than 64 deep"
+    assert (done.returncode, done.stderr) == (0, "") and expected in done.stdout
 
 
 def test_log_handlers_that_fail_do_no_harm(small_file):
