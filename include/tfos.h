@@ -433,6 +433,10 @@ typedef struct tfos_read_options {
     bool ordered;          /* rows come in file order; false: as they are ready */
     int64_t range_start;   /* only records that start in [range_start, range_end) of each file; uncompressed files */
     int64_t range_end;     /* -1: to the end */
+    /* NULL, or: asked about ten times a second by the thread that waits in a call; true ends the call, and the reader,
+     * with CANCELLED. For programs that must look at signals themselves. */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
 } tfos_read_options;
 
 /* Fills in the defaults: everything inferred, errors on corruption, ordered.

@@ -582,6 +582,8 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
                    .range_start = options->range_start,
                    .range_end = options->range_end},
         .threads = inference->sample_left >= 0 ? 0 : inference->threads,
+        .interrupted = options->interrupted,
+        .interrupted_context = options->interrupted_context,
         .ordered = true, /* so that of several errors it is the first that is told */
     };
     tfos__scan_work work = {hear_chunk, drop_nothing, inference};

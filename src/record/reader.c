@@ -154,7 +154,9 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
                    .range_start = options->range_start,
                    .range_end = options->range_end},
         .threads = threads,
-        .ordered = options->ordered};
+        .ordered = options->ordered,
+        .interrupted = options->interrupted,
+        .interrupted_context = options->interrupted_context};
     tfos__scan_work work = {decode_chunk, drop_batch, reader};
     return tfos__scan_open(reader->paths, &scan_options, &work, &reader->scan, error);
 }

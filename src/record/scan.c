@@ -2,16 +2,18 @@
 #include "record/scan.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "base/status.h"
 
-enum { GROUP_BYTES = 4 << 20, MAX_THREADS = 256 };
+enum { GROUP_BYTES = 4 << 20, MAX_THREADS = 256, POLL_MS = 100 };
 
 /* What became of one chunk. */
 typedef struct outcome {
@@ -57,7 +59,8 @@ struct tfos__scan {
     tfos_status status; /* OK until the end or an error; then that for ever */
     tfos_error error;
 
-    pid_t owner; /* a child that was forked has none of the threads */
+    struct timespec poll_at; /* without threads: when to ask again */
+    pid_t owner;             /* a child that was forked has none of the threads */
     atomic_bool cancelled;
     atomic_llong done_bytes;
     atomic_llong records;
@@ -338,6 +341,67 @@ static void keep_failure(tfos__scan *scan, const outcome *next)
     }
 }
 
+static tfos_status fail_cancelled(tfos__scan *scan)
+{
+    return tfos__fail(&scan->error, TFOS_CANCELLED, "reading was cancelled");
+}
+
+/* The time until which to wait before asking again whether to go on. */
+static struct timespec next_poll(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    time.tv_nsec += POLL_MS * 1000000L;
+    if (time.tv_nsec >= 1000000000L) {
+        time.tv_nsec -= 1000000000L;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+/* With the lock held: waits until an outcome may have come. Asks now and then, without the lock, whether to go on: who
+ * answers may wait for a thread that wants the lock. */
+static void wait_a_while(tfos__scan *scan)
+{
+    bool polls = scan->options.interrupted != NULL;
+    struct timespec until = next_poll();
+    scan->consumer_waits = true;
+    int result = polls ? pthread_cond_timedwait(&scan->outcome_ready, &scan->lock, &until)
+                       : pthread_cond_wait(&scan->outcome_ready, &scan->lock);
+    scan->consumer_waits = false;
+    if (polls && result == ETIMEDOUT) {
+        pthread_mutex_unlock(&scan->lock);
+        bool interrupted = scan->options.interrupted(scan->options.interrupted_context);
+        pthread_mutex_lock(&scan->lock);
+        if (interrupted && scan->status == TFOS_OK) {
+            scan->status = fail_cancelled(scan);
+            scan->stopping = true;
+            atomic_store(&scan->cancelled, true);
+            pthread_cond_broadcast(&scan->work_ready);
+        }
+    }
+}
+
+/* Without threads: whether to stop, asked at most ten times a second. */
+static bool is_interrupted(tfos__scan *scan)
+{
+    if (atomic_load(&scan->cancelled)) {
+        return true;
+    }
+    if (scan->options.interrupted == NULL) {
+        return false;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool due = now.tv_sec > scan->poll_at.tv_sec ||
+               (now.tv_sec == scan->poll_at.tv_sec && now.tv_nsec >= scan->poll_at.tv_nsec);
+    if (!due) {
+        return false;
+    }
+    scan->poll_at = next_poll();
+    return scan->options.interrupted(scan->options.interrupted_context);
+}
+
 /* With the lock held: waits for the next outcome. False when there is none: the status says why. */
 static bool wait_outcome(tfos__scan *scan, void **result)
 {
@@ -355,24 +419,17 @@ static bool wait_outcome(tfos__scan *scan, void **result)
         if (end) {
             scan->status = TFOS_END;
         } else {
-            scan->consumer_waits = true;
-            pthread_cond_wait(&scan->outcome_ready, &scan->lock);
-            scan->consumer_waits = false;
+            wait_a_while(scan);
         }
     }
     return false;
-}
-
-static tfos_status fail_cancelled(tfos__scan *scan)
-{
-    return tfos__fail(&scan->error, TFOS_CANCELLED, "reading was cancelled");
 }
 
 /* Without threads the consumer does the work itself, and nothing is shared but the wish to cancel. */
 static bool work_here(tfos__scan *scan, void **result)
 {
     while (scan->status == TFOS_OK && scan->front < scan->group_count) {
-        if (atomic_load(&scan->cancelled)) {
+        if (is_interrupted(scan)) {
             scan->status = fail_cancelled(scan);
             return false;
         }
@@ -451,6 +508,13 @@ void tfos__scan_cancel(tfos__scan *scan)
     pthread_mutex_unlock(&scan->lock);
 }
 
+/* What a source asks before each read, in whichever thread it is. */
+static bool should_stop(void *context)
+{
+    tfos__scan *scan = context;
+    return scan->thread_count == 0 ? is_interrupted(scan) : atomic_load(&scan->cancelled);
+}
+
 /* ---- life ---- */
 
 static tfos_status make_groups(tfos__scan *scan, tfos_error *error)
@@ -507,12 +571,18 @@ tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *o
     }
     scan->paths = paths;
     scan->options = *options;
-    scan->options.source.cancelled = &scan->cancelled;
+    scan->options.source.stops = should_stop;
+    scan->options.source.stops_context = scan;
     scan->owner = getpid();
     scan->work = *work;
     pthread_mutex_init(&scan->lock, NULL);
     pthread_cond_init(&scan->work_ready, NULL);
-    pthread_cond_init(&scan->outcome_ready, NULL);
+    pthread_condattr_t monotonic; /* a clock that is set must not make it wait for hours */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&scan->outcome_ready, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    scan->poll_at = next_poll();
     tfos_status status = make_groups(scan, error);
     *out = scan; /* before there are threads: their work asks for it */
     if (status == TFOS_OK && options->threads > 0) {

@@ -28,6 +28,8 @@ typedef struct tfos__scan_options {
     tfos__source_options source;
     int threads;
     bool ordered;
+    bool (*interrupted)(void *context); /* see tfos_read_options */
+    void *interrupted_context;
 } tfos__scan_options;
 
 typedef struct tfos__scan tfos__scan;

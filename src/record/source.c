@@ -103,7 +103,7 @@ static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, 
     estimate = tfos__min_i64(tfos__max_i64(estimate, MIN_READ_BYTES), MAX_READ_BYTES);
     size_t step = needed > (size_t)estimate ? needed : (size_t)estimate;
     int64_t left = tfos__stream_left(source->stream);
-    if (source->options.cancelled != NULL && atomic_load(source->options.cancelled)) {
+    if (source->options.stops != NULL && source->options.stops(source->options.stops_context)) {
         return tfos__fail(error, TFOS_CANCELLED, "reading was cancelled");
     }
     if (left == 0) {

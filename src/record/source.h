@@ -7,8 +7,6 @@
 #ifndef TFOS_RECORD_SOURCE_H
 #define TFOS_RECORD_SOURCE_H
 
-#include <stdatomic.h>
-
 #include "base/bytes.h"
 #include "tfos.h"
 
@@ -91,7 +89,8 @@ typedef struct tfos__source_options {
     int64_t chunk_bytes;
     int64_t range_start;
     int64_t range_end;            /* -1: to the end */
-    const atomic_bool *cancelled; /* NULL, or: true ends reading with CANCELLED, wherever it is */
+    bool (*stops)(void *context); /* NULL, or: asked before each read; true ends it with CANCELLED */
+    void *stops_context;
 } tfos__source_options;
 
 typedef struct tfos__source tfos__source;

@@ -100,7 +100,9 @@ static tfos_status run_checks(const tfos_paths *paths, const tfos_read_options *
                                                   .range_start = options->range_start,
                                                   .range_end = options->range_end},
                                        .threads = threads,
-                                       .ordered = true};
+                                       .ordered = true,
+                                       .interrupted = options->interrupted,
+                                       .interrupted_context = options->interrupted_context};
     tfos__scan_work work = {check_chunk, drop_report, plan};
     tfos__scan *scan = NULL;
     TFOS_TRY(tfos__scan_open(paths, &scan_options, &work, &scan, error));

@@ -148,6 +148,43 @@ static void a_compressed_file_is_one_range(void **state)
     tfos_paths_free(paths);
 }
 
+static bool yes(void *context)
+{
+    ++*(int *)context;
+    return true;
+}
+
+/* Searching a file of nothing takes long; whoever waits for it can still leave, and quickly. */
+static void a_search_can_be_interrupted(void **state)
+{
+    const char *path = helper_path(state, "zeros.tfrecord");
+    helper_to_file(path, (helper_bytes){NULL, 0});
+    assert_int_equal(truncate(path, (off_t)1 << 36), 0); /* sparse: it takes no room */
+    tfos_paths *paths = expand(path);
+    for (int threads = 0; threads < 3; threads++) {
+        int asked = 0;
+        tfos_read_options options;
+        tfos_read_options_init(&options);
+        options.threads = threads;
+        options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
+        options.interrupted = yes;
+        options.interrupted_context = &asked;
+        tfos_schema *schema;
+        assert_int_equal(tfos_schema_infer(paths, &options, &schema, NULL), TFOS_CANCELLED);
+        assert_int_equal(asked, 1);
+        assert_int_equal(tfos_records_verify(paths, &options, false, NULL, NULL, NULL, NULL), TFOS_CANCELLED);
+        options.record = TFOS_RECORD_BYTES;
+        tfos_reader *reader;
+        tfos_batch *batch;
+        assert_int_equal(tfos_reader_open(paths, &options, &reader, NULL), TFOS_OK);
+        assert_int_equal(tfos_reader_next(reader, &batch, NULL), TFOS_CANCELLED);
+        assert_int_equal(tfos_reader_next(reader, &batch, NULL), TFOS_CANCELLED);
+        tfos_reader_close(reader);
+        assert_int_equal(asked, 3);
+    }
+    tfos_paths_free(paths);
+}
+
 /* Runs `function` in a forked child and returns its exit code. */
 static int in_a_child(void (*function)(void *), void *context)
 {
@@ -213,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_damaged_header_is_not_taken_for_zlib, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(zlib_is_still_found, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(a_compressed_file_is_one_range, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(a_search_can_be_interrupted, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(a_child_does_not_take_its_parents_file, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(a_child_is_told_that_the_reader_is_not_its_own, helper_setup, helper_teardown),
     };
