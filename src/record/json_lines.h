@@ -1,9 +1,10 @@
 /* JSON lines: one object a line, in and out of batches.
  *
  * A number without fraction and exponent is int64, any other float; a column with both is float. Strings are string,
- * true and false bool, arrays lists: of fixed length if all are equally long, else of any length. Arrays of arrays are
- * the feature lists of a SequenceExample. null and a missing key are a missing value. With a schema, binary values are
- * base64 strings. JSON has no NaN: the strings "NaN", "Infinity" and "-Infinity" stand for these in columns of numbers.
+ * true and false bool, arrays lists: of fixed length if all are equally long and none is missing, else of any length.
+ * Arrays of arrays are the feature lists of a SequenceExample. null and a missing key are a missing value. With a
+ * schema, binary values are base64 strings. JSON has no NaN: the strings "NaN", "Infinity" and "-Infinity" stand for
+ * these in columns of numbers.
  */
 #ifndef TFOS_RECORD_JSON_LINES_H
 #define TFOS_RECORD_JSON_LINES_H
@@ -30,7 +31,8 @@ tfos_status tfos__json_survey_schema(const tfos__json_survey *survey, tfos_schem
 typedef struct tfos__json_reader tfos__json_reader;
 
 /* Reads one text to batches of `schema`; keys that it has not are ignored. `text` stays the caller's and lives as long
- * as the reader. A batch ends after batch_rows rows or once its text has reached batch_bytes. */
+ * as the reader. A batch ends after batch_rows rows, fewer where fixed lists are long, or once its text has
+ * reached batch_bytes. */
 tfos_status tfos__json_reader_open(const tfos_schema *schema, int64_t batch_rows, int64_t batch_bytes, tfos__text *text,
                                    tfos__json_reader **out, tfos_error *error);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "column/batch.h"
+#include "column/schema.h"
 #include "record/base64.h"
 #include "record/json_scan.h"
 
@@ -198,7 +199,7 @@ tfos_status tfos__json_reader_open(const tfos_schema *schema, int64_t batch_rows
         return tfos__fail_memory(error, sizeof *reader);
     }
     reader->schema = schema;
-    reader->batch_rows = batch_rows;
+    reader->batch_rows = tfos__schema_rows_for(schema, batch_rows, batch_bytes);
     reader->batch_bytes = batch_bytes;
     reader->text = text;
     tfos_status status = tfos__json_scan_init(&reader->scan, error);

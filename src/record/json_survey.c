@@ -246,8 +246,10 @@ static tfos_status add_column(const tfos__json_survey *survey, size_t index, tfo
     field.nullable = column->rows < survey->rows;
     field.feature_list = column->depth == 2;
     if (column->depth > 0) {
-        bool fixed =
-            column->shortest == column->longest && column->longest > 0 && column->longest <= TFOS_SCHEMA_MAX_LENGTH;
+        /* A missing row of a fixed list takes as much memory as one that is there: with gaps, lists have any length. */
+        bool gaps = field.nullable && !field.feature_list;
+        bool fixed = column->shortest == column->longest && column->longest > 0 && !gaps &&
+                     column->longest <= TFOS_SCHEMA_MAX_LENGTH;
         field.shape = fixed ? TFOS_SHAPE_FIXED : TFOS_SHAPE_RAGGED;
         field.length = fixed ? (int32_t)column->longest : 0;
     }

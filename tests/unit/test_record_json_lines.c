@@ -127,9 +127,40 @@ static void reads_missing_values(void **state)
 {
     (void)state;
     expect_read(NULL, "{\"a\": 1}\n{\"b\": [1]}\n{\"a\": null, \"c\": null}\n",
-                "a int64 nullable, b int64[1] nullable, c string nullable",
+                "a int64 nullable, b int64[] nullable, c string nullable",
                 "{\"a\": 1, \"b\": null, \"c\": null}\n{\"a\": null, \"b\": [1], \"c\": null}\n"
                 "{\"a\": null, \"b\": null, \"c\": null}\n");
+}
+
+/* A fixed list takes its full size also where it is missing. */
+static void bounds_batches_of_missing_lists(void **state)
+{
+    (void)state;
+    const char *json =
+        "{\"fields\": [{\"name\": \"l\", \"type\": \"int64\", \"shape\": [100000], \"nullable\": true}]}";
+    tfos__buffer text = {0};
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(tfos__buffer_append(&text, "{}\n", 3, NULL), TFOS_OK);
+    }
+    helper_text source;
+    tfos_schema *schema;
+    tfos__json_reader *reader;
+    tfos_error error;
+    assert_int_equal(tfos_schema_from_json(json, strlen(json), &schema, NULL), TFOS_OK);
+    helper_text_open(&source, (const char *)text.data, text.size, 1 << 20);
+    assert_int_equal(tfos__json_reader_open(schema, 1000, 1 << 20, &source.text, &reader, &error), TFOS_OK);
+    int64_t rows = 0;
+    tfos_batch *batch;
+    while (tfos__json_reader_next(reader, &batch, &error) == TFOS_OK) {
+        assert_true(tfos_batch_bytes(batch) <= 16 << 20);
+        rows += tfos_batch_rows(batch);
+        tfos_batch_free(batch);
+    }
+    assert_int_equal(rows, 1000);
+    tfos__json_reader_close(reader);
+    helper_text_close(&source);
+    tfos_schema_free(schema);
+    tfos__buffer_reset(&text);
 }
 
 static void reads_special_numbers(void **state)
@@ -265,6 +296,7 @@ int main(void)
         cmocka_unit_test(writes_strings),
         cmocka_unit_test(refuses_integers_beyond_64_bits),
         cmocka_unit_test(refuses_a_key_with_a_zero_byte),
+        cmocka_unit_test(bounds_batches_of_missing_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
