@@ -512,7 +512,7 @@ typedef struct tfos_damage {
     int64_t offset;      /* of the first damaged byte range's record */
     int64_t bytes;       /* that cannot be read as records */
     int64_t record;      /* number of the record in its file, from 0 */
-    tfos_status status;  /* CORRUPT or TRUNCATED */
+    tfos_status status;  /* CORRUPT, TRUNCATED or, for a record that is too long, LIMIT */
     const char *message; /* what is wrong there */
 } tfos_damage;
 
@@ -636,7 +636,8 @@ TFOS_API void tfos_index_free(tfos_index *index);
 
 /* The offset of the first record that starts at or after `offset`, the size of the file if there is none: by the index
  * if there is a fresh one, else by scanning for a header and a payload whose checksums match. Neighbouring splits [a,
- * b) and [b, c) that call this for a, b and c read every record once.
+ * b) and [b, c) that call this for a, b and c read every record once. Records whose payload holds TFRecords themselves
+ * can mislead the scan, not the index: build one for such files.
  *
  * Owner: nothing changes hands.
  * Thread: any. */

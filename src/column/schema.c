@@ -284,13 +284,13 @@ static void list_names(const tfos_schema *schema, char *out, size_t bytes)
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < schema->count; i++) {
-        const char *name = schema->fields[i].name;
-        size_t need = strlen(name) + 2;
+        tfos__printable name = tfos__printable_of(schema->fields[i].name, strlen(schema->fields[i].name));
+        size_t need = strlen(name.text) + 2;
         if (used + need + 8 > bytes) {
             snprintf(out + used, bytes - used, ", …");
             return;
         }
-        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i == 0 ? "" : ", ", name);
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", i == 0 ? "" : ", ", name.text);
     }
 }
 

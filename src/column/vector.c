@@ -294,7 +294,8 @@ tfos_status tfos__vector_push_list(tfos__vector *vector, tfos_error *error)
     if (vector->view.layout == TFOS_LAYOUT_FIXED_LIST) {
         int64_t found = vector->child->view.length - row * vector->view.list_length;
         if (found != vector->view.list_length) {
-            return tfos__fail(error, TFOS_MISMATCH, "expected a list of %d values, found %lld",
+            return tfos__fail(error, TFOS_MISMATCH,
+                              "expected a list of %d values, found %lld: declare the shape [null] if lengths differ",
                               (int)vector->view.list_length, (long long)found);
         }
     } else {

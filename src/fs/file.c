@@ -17,7 +17,6 @@
 struct tfos__file {
     int descriptor;
     int64_t size;
-    int64_t position; /* of a pipe */
     char path[];
 };
 
@@ -38,6 +37,9 @@ tfos_status tfos__path_local(const char *path, const char **out, tfos_error *err
                           (int)scheme, path);
     }
     path += 5; /* file:/x, file:///x */
+    if (path[0] == '/' && path[1] == '/' && path[2] != '/') {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "file:%s: names a file of another host: expected file:///…", path);
+    }
     while (path[0] == '/' && path[1] == '/') {
         path++;
     }
@@ -67,7 +69,6 @@ tfos_status tfos__file_open(const char *path, tfos__file **out, tfos_error *erro
         return tfos__fail_memory(error, sizeof *file);
     }
     strcpy(file->path, path);
-    file->position = 0;
     file->descriptor = open(local, O_RDONLY | O_CLOEXEC);
     if (file->descriptor < 0) {
         tfos_status status = tfos__fail_errno(error, errno, "%s: cannot be opened for reading", path);

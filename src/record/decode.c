@@ -117,9 +117,14 @@ static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
         decoder->record_kind == TFOS_RECORD_SEQUENCE ? "SequenceExample" : "Example");
 }
 
+static tfos__printable shown(const target *column)
+{
+    return tfos__printable_of(column->field->name, strlen(column->field->name));
+}
+
 static tfos_status name_column(const target *column, tfos_status status, tfos_error *error)
 {
-    tfos__error_prefix(error, "column '%s'", column->field->name);
+    tfos__error_prefix(error, "column '%s'", shown(column).text);
     return status;
 }
 
@@ -250,7 +255,7 @@ static tfos_status end_row(target *column, tfos__vector *level, int64_t values, 
     if (values != 1) {
         return tfos__fail(error, TFOS_MISMATCH,
                           "column '%s': expected one value, found %lld: declare the column as a list, shape [null]",
-                          column->field->name, (long long)values);
+                          shown(column).text, (long long)values);
     }
     return TFOS_OK;
 }
@@ -268,7 +273,7 @@ static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vec
     }
     if (feature.kind != column->kind) {
         return tfos__fail(error, TFOS_MISMATCH, "column '%s': expected %s values for type %s, found %s",
-                          column->field->name, tfos__feature_kind_name(column->kind),
+                          shown(column).text, tfos__feature_kind_name(column->kind),
                           tfos_type_name(column->field->type), tfos__feature_kind_name(feature.kind));
     }
     int64_t before = column->leaf->view.length;
@@ -493,7 +498,7 @@ static tfos_status check_missing(tfos__decoder *decoder, tfos_error *error)
         if (column->vector->view.null_count > 0 && !column->field->nullable) {
             return tfos__fail(error, TFOS_MISMATCH,
                               "column '%s': expected a value, the feature is missing: declare the column as nullable",
-                              column->field->name);
+                              shown(column).text);
         }
     }
     return TFOS_OK;

@@ -230,7 +230,7 @@ static tfos_status check_doubles(const prepared *column, run values, int64_t row
             return tfos__fail(
                 error, TFOS_RANGE,
                 "column '%s', row %lld: the value %g does not fit the floats that a tf.train.Example holds",
-                column->field->name, (long long)row, from[i]);
+                tfos__printable_of(column->field->name, strlen(column->field->name)).text, (long long)row, from[i]);
         }
     }
     return TFOS_OK;

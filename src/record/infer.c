@@ -73,13 +73,18 @@ static void findings_reset(thread_findings *findings)
     free(findings->of);
 }
 
+static tfos__printable shown(const char *name)
+{
+    return tfos__printable_of(name, strlen(name));
+}
+
 static tfos_status fail_both(const char *name, tfos_error *error)
 {
     return tfos__fail(
         error, TFOS_MISMATCH,
         "feature '%s' is in the context of one record and in the feature lists of another (or of the same): "
         "rename one, or give a schema",
-        name);
+        shown(name).text);
 }
 
 /* The index of a name, which is added if it is new. */
@@ -123,8 +128,8 @@ static tfos_status fail_kinds(const char *name, const feature_finding *first, tf
                               int64_t offset, tfos_error *error)
 {
     return tfos__fail(error, TFOS_MISMATCH,
-                      "feature '%s' changes its kind: %s at offset %lld of %s, %s at offset %lld of %s", name,
-                      tfos__feature_kind_name(first->all.kind), (long long)first->offset, first->path,
+                      "feature '%s' changes its kind: %s at offset %lld of %s, %s at offset %lld of %s",
+                      shown(name).text, tfos__feature_kind_name(first->all.kind), (long long)first->offset, first->path,
                       tfos__feature_kind_name(kind), (long long)offset, path);
 }
 
@@ -343,12 +348,13 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
     } else if (lists) {
         tfos_status status = hear_feature_list(value, finding->all.text, &finding->pending, error);
         if (status == TFOS_MISMATCH) {
-            tfos__error_prefix(error, "feature '%s'", tfos_schema_field(findings->names, (size_t)index)->name);
+            tfos__error_prefix(error, "feature '%s'",
+                               shown(tfos_schema_field(findings->names, (size_t)index)->name).text);
         }
         TFOS_TRY(status);
     } else if (!hear_feature(value, finding->all.text, &finding->pending)) {
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: the feature '%s' does not parse",
-                          tfos_schema_field(findings->names, (size_t)index)->name);
+                          shown(tfos_schema_field(findings->names, (size_t)index)->name).text);
     }
     note_pending(findings, finding, span);
     findings->conflict = findings->conflict || contradicts(finding);
