@@ -177,7 +177,8 @@ static void test_a_fixed_list_has_its_length(void **state)
     end_list(vector);
     push_ints(vector->child, (const int64_t[]){1, 1}, 2);
     assert_int_equal(tfos__vector_push_list(vector, &error), TFOS_MISMATCH);
-    assert_string_equal(error.message, "expected a list of 3 values, found 2");
+    assert_string_equal(error.message,
+                        "expected a list of 3 values, found 2: declare the shape [null] if lengths differ");
     push_ints(vector->child, (const int64_t[]){1, 1}, 2);
     assert_int_equal(tfos__vector_push_list(vector, &error), TFOS_MISMATCH);
     helper_expect_in(error.message, "found 4");

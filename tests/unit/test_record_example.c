@@ -302,12 +302,14 @@ static void test_kinds(void **state)
 static void test_lengths(void **state)
 {
     (void)state;
-    EXPECT_ROWS(FIELDS("x float[2]"),
-                "!MISMATCH column 'x': expected a list of 2 values, found 3\n"
-                "!MISMATCH column 'x': expected a list of 2 values, found 1\n"
-                "!MISMATCH column 'x': expected a list of 2 values, found 0\n{\"x\": [1.0, 2.0]}\n",
-                EXAMPLE(E("x", FLOATS(1, 2, 3))), EXAMPLE(E("x", FLOATS(1))),
-                EXAMPLE(E("x", FIELD(2, helper_from_text("")))), EXAMPLE(E("x", FLOATS(1, 2))));
+    EXPECT_ROWS(
+        FIELDS("x float[2]"),
+        "!MISMATCH column 'x': expected a list of 2 values, found 3: declare the shape [null] if lengths differ\n"
+        "!MISMATCH column 'x': expected a list of 2 values, found 1: declare the shape [null] if lengths differ\n"
+        "!MISMATCH column 'x': expected a list of 2 values, found 0: declare the shape [null] if lengths "
+        "differ\n{\"x\": [1.0, 2.0]}\n",
+        EXAMPLE(E("x", FLOATS(1, 2, 3))), EXAMPLE(E("x", FLOATS(1))), EXAMPLE(E("x", FIELD(2, helper_from_text("")))),
+        EXAMPLE(E("x", FLOATS(1, 2))));
     EXPECT_ROWS(FIELDS("x string nullable"),
                 "!MISMATCH column 'x': expected one value, found 0: declare the column as a list, shape [null]\n",
                 EXAMPLE(E("x", FIELD(1, helper_from_text("")))));

@@ -105,7 +105,8 @@ static void test_what_does_not_go_with_the_schema(void **state)
                 LISTS(E("x", LIST(INTS(1), INTS(2, 3)))), LISTS(E("x", LIST(INTS(1), FLOATS(2)))),
                 LISTS(E("x", LIST(INTS(1)))));
     EXPECT_ROWS(FIELDS("x list of float[2]"),
-                "!MISMATCH column 'x': expected a list of 2 values, found 1\n{\"x\": [[1.0, 2.0]]}\n",
+                "!MISMATCH column 'x': expected a list of 2 values, found 1: declare the shape [null] if lengths "
+                "differ\n{\"x\": [[1.0, 2.0]]}\n",
                 LISTS(E("x", LIST(FLOATS(1, 2), FLOATS(3)))), LISTS(E("x", LIST(FLOATS(1, 2)))));
     EXPECT_ROWS(FIELDS("x list of string[]"),
                 "!ENCODING column 'x': invalid UTF-8 at byte 0 of '\\xff': declare the column as binary, or repair the "
