@@ -34,9 +34,9 @@ const char *tfos__convert_format_ending(tfos__convert_format format);
 
 typedef struct tfos__convert_input tfos__convert_input;
 
-/* Finds the schema, which may take a pass over the data. `csv` says how CSV is read. All arguments live as long as the
- * input. Returns an exit code; what is wrong has been reported. */
-int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert_format format,
+/* Finds the schema, which may take a pass over the data; `to` is what the rows are for. `csv` says how CSV is read. All
+ * arguments live as long as the input. Returns an exit code; what is wrong has been reported. */
+int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert_format format, tfos__convert_format to,
                              const tfos__csv_options *csv, const tfos_paths *paths, tfos__convert_input **out);
 
 /* The schema of the batches. */

@@ -13,6 +13,7 @@ enum { BATCH_ROWS = 1024, BATCH_BYTES = 16 << 20 };
 struct tfos__convert_input {
     const tfos__convert_options *options;
     tfos__convert_format format;
+    tfos__convert_format to;
     const tfos__csv_options *csv;
     const tfos_paths *paths;
     tfos_schema *schema; /* of the data */
@@ -89,6 +90,26 @@ static tfos_status survey_files(tfos__convert_input *input, tfos__csv_survey *cs
                        : tfos__json_survey_schema(json, &input->schema, error);
 }
 
+/* A record has 32 bits for a number with a fraction, text as many as it takes: on the way from text to text none is
+ * lost that a double has. */
+static tfos_status widen(tfos__convert_input *input, tfos_error *error)
+{
+    tfos_schema *wide;
+    TFOS_TRY(tfos_schema_new(tfos_schema_kind(input->schema), &wide, error));
+    for (size_t i = 0; i < tfos_schema_field_count(input->schema); i++) {
+        tfos_field field = *tfos_schema_field(input->schema, i);
+        field.type = field.type == TFOS_TYPE_FLOAT ? TFOS_TYPE_DOUBLE : field.type;
+        tfos_status status = tfos_schema_add(wide, &field, error);
+        if (status != TFOS_OK) {
+            tfos_schema_free(wide);
+            return status;
+        }
+    }
+    tfos_schema_free(input->schema);
+    input->schema = wide;
+    return TFOS_OK;
+}
+
 static tfos_status survey(tfos__convert_input *input, tfos_error *error)
 {
     tfos__csv_survey *csv = NULL;
@@ -105,7 +126,7 @@ static tfos_status survey(tfos__convert_input *input, tfos_error *error)
     }
     tfos__csv_survey_free(csv);
     tfos__json_survey_free(json);
-    return status;
+    return status == TFOS_OK && input->to != CONVERT_TFRECORD ? widen(input, error) : status;
 }
 
 static int open_text_input(tfos__convert_input *input)
@@ -138,7 +159,7 @@ static int open_records(tfos__convert_input *input)
     return tfos_reader_open(input->paths, &read, &input->reader, &error) == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
-int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert_format format,
+int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert_format format, tfos__convert_format to,
                              const tfos__csv_options *csv, const tfos_paths *paths, tfos__convert_input **out)
 {
     tfos__convert_input *input = calloc(1, sizeof *input);
@@ -148,6 +169,7 @@ int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert
     }
     input->options = options;
     input->format = format;
+    input->to = to;
     input->csv = csv;
     input->paths = paths;
     int code = format == CONVERT_TFRECORD ? open_records(input) : open_text_input(input);

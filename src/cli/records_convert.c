@@ -296,7 +296,7 @@ static int open_and_convert(conversion *self, const tfos_paths *paths, const tfo
     tfos__convert_output *output = NULL;
     int code = make_plan(self, paths, inputs);
     if (code == CLI_OK) {
-        code = tfos__convert_input_open(&self->options, self->from, &self->csv, paths, &input);
+        code = tfos__convert_input_open(&self->options, self->from, self->to, &self->csv, paths, &input);
     }
     if (code == CLI_OK) {
         code = tfos__convert_output_open(&self->options, self->to, self->csv.delimiter, self->output,
@@ -439,6 +439,7 @@ const tfos__cli_command tfos__cli_records_convert = {
         "every value is a number, else string. An empty field of CSV, and null or no key in JSON, is a missing value.\n"
         "Arrays of JSON are lists; arrays of arrays are the feature lists of a SequenceExample. Binary values (by\n"
         "schema) are base64 in text. NaN and infinities are the strings NaN, Infinity and -Infinity in JSON.\n"
+        "A TFRecord keeps 32 bits of a number with a fraction, about 7 digits; from text to text, types are double.\n"
         "A list of fixed length is written to CSV as the columns name_0, name_1, …\n"
         "TFRecords are copied to TFRecords as they are, unless --columns, --schema or --record asks to parse them.\n"
         "Output appears when it is complete, never before; on failure nothing is left.\n\n"

@@ -185,6 +185,22 @@ static size_t fast_floats(tfos__vector *leaf, tfos__csv_record *record, char del
     return done;
 }
 
+static size_t fast_doubles(tfos__vector *leaf, tfos__csv_record *record, char delimiter, size_t count)
+{
+    double *to = (double *)(void *)leaf->data.data + leaf->view.length;
+    char *at = record->at;
+    size_t done = 0;
+    for (; done < count && at <= record->end; done++) {
+        char *end = fast_real(at, &to[done]);
+        if (end == NULL || (end != record->end && *end != delimiter)) {
+            break;
+        }
+        at = end + 1;
+    }
+    record->at = at;
+    return done;
+}
+
 static size_t fast_push(tfos__vector *leaf, tfos__csv_record *record, char delimiter, size_t count)
 {
     size_t done = 0;
@@ -194,6 +210,9 @@ static size_t fast_push(tfos__vector *leaf, tfos__csv_record *record, char delim
     } else if (leaf->view.type == TFOS_TYPE_FLOAT) {
         done = fast_floats(leaf, record, delimiter, count);
         leaf->data.size += done * sizeof(float);
+    } else if (leaf->view.type == TFOS_TYPE_DOUBLE) {
+        done = fast_doubles(leaf, record, delimiter, count);
+        leaf->data.size += done * sizeof(double);
     }
     leaf->view.length += (int64_t)done;
     return done;

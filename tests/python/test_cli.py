@@ -565,6 +565,22 @@ def test_bad_csv_is_named_by_line(tmp_path, text, message):
     assert sorted(os.listdir(tmp_path)) == ["x.csv"]
 
 
+def test_text_to_text_keeps_numbers(tmp_path):
+    """Only a TFRecord has no more than 32 bits for a number with a fraction."""
+    values = [16777217.0, 0.1, 1e300, -123456.789012345]
+    (tmp_path / "x.csv").write_text("x,y\n" + "".join(f"{value!r},7\n" for value in values))
+    run("convert", tmp_path / "x.csv", tmp_path / "x.jsonl")
+    assert lines_of(tmp_path / "x.jsonl") == [{"x": value, "y": 7} for value in values]
+    run("convert", tmp_path / "x.jsonl", tmp_path / "y.csv")
+    run("convert", "--columns", "x", tmp_path / "y.csv", tmp_path / "y.jsonl")
+    assert lines_of(tmp_path / "y.jsonl") == [{"x": value} for value in values]
+    (tmp_path / "l.jsonl").write_text('{"l": [16777217, 0.5], "f": [[0.1], [0.2]], "n": null}\n')
+    run("convert", tmp_path / "l.jsonl", tmp_path / "m.jsonl")
+    assert lines_of(tmp_path / "m.jsonl") == [{"l": [16777217.0, 0.5], "f": [[0.1], [0.2]], "n": None}]
+    assert "does not fit float" in fails(1, "convert", tmp_path / "x.csv", tmp_path / "x.tfrecord")
+    assert "32 bits" in run("convert", "--help").stdout
+
+
 def test_bad_json_is_named_by_line(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"a": 1}\n\n{"a": "x"}\n')
     assert "x.jsonl: line 3, column 'a'" in fails(1, "convert", tmp_path / "x.jsonl", tmp_path / "o")
