@@ -231,10 +231,13 @@ tfos__cli_text tfos__cli_show_bytes(double bytes);
 /* "1 234 567" */
 tfos__cli_text tfos__cli_show_count(int64_t count);
 
+/* Appends text from outside: what is not UTF-8, and what a terminal would obey, is escaped as \xNN. */
+void tfos__cli_show_text(const char *text, size_t bytes, tfos__buffer *out);
+
 /* A table whose columns are as wide as their widest cell. */
 typedef struct tfos__cli_table tfos__cli_table;
 tfos__cli_table *tfos__cli_table_new(size_t columns, const char *right_aligned); /* one letter a column: 'r' or 'l' */
-void tfos__cli_table_add(tfos__cli_table *table, const char *cell);              /* copied; row by row */
+void tfos__cli_table_add(tfos__cli_table *table, const char *cell);              /* shown as text; row by row */
 void tfos__cli_table_print(const tfos__cli_table *table);
 void tfos__cli_table_free(tfos__cli_table *table);
 

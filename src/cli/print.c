@@ -42,6 +42,25 @@ size_t tfos__cli_text_width(const char *text, size_t bytes)
     return width;
 }
 
+void tfos__cli_show_text(const char *text, size_t bytes, tfos__buffer *out)
+{
+    const unsigned char *in = (const unsigned char *)text;
+    size_t valid = tfos__utf8_valid_prefix(in, bytes);
+    size_t from = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        bool second = i > 0 && in[i - 1] == 0xC2 && in[i] < 0xA0; /* of U+0080 to U+009F */
+        bool first = in[i] == 0xC2 && i + 1 < bytes && in[i + 1] < 0xA0;
+        if (i != valid && in[i] >= 0x20 && in[i] != 0x7F && in[i] != '\\' && !first && !second) {
+            continue;
+        }
+        (void)tfos__buffer_append(out, in + from, i - from, NULL);
+        (void)tfos__buffer_printf(out, NULL, "\\x%02x", in[i]);
+        from = i + 1;
+        valid = i == valid ? from + tfos__utf8_valid_prefix(in + from, bytes - from) : valid;
+    }
+    (void)tfos__buffer_append(out, in + from, bytes - from, NULL);
+}
+
 /* ---- tables ---- */
 
 struct tfos__cli_table {
@@ -80,12 +99,15 @@ void tfos__cli_table_add(tfos__cli_table *table, const char *cell)
         table->cells = cells;
         table->capacity = capacity;
     }
-    char *copy = strdup(cell);
+    tfos__buffer text = {0};
+    tfos__cli_show_text(cell, strlen(cell), &text);
+    char *copy = text.size > 0 ? strndup((const char *)text.data, text.size) : strdup("");
+    tfos__buffer_reset(&text);
     if (copy == NULL) {
         return;
     }
     size_t *widest = &table->widths[table->count % table->columns];
-    size_t width = tfos__cli_text_width(cell, strlen(cell));
+    size_t width = tfos__cli_text_width(copy, strlen(copy));
     *widest = width > *widest ? width : *widest;
     table->cells[table->count++] = copy;
 }

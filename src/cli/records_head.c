@@ -39,10 +39,14 @@ static void print_fields(window *self, const tfos_batch *batch, int64_t row)
         char type[64];
         tfos__field_describe(field, type, sizeof type);
         self->text.size = 0;
+        tfos__cli_show_text(field->name, strlen(field->name), &self->text);
+        size_t used = tfos__cli_text_width((const char *)self->text.data, self->text.size);
+        (void)tfos__buffer_printf(&self->text, NULL, "%*s  %-*s  ", (int)(self->name_width - used), "",
+                                  (int)self->type_width, type);
         tfos__cli_show_value(tfos_batch_column(batch, i), row, width, &self->text);
-        tfos__cli_print("  %s%*s  %-*s  %.*s\n", field->name,
-                        (int)(self->name_width - tfos__cli_text_width(field->name, strlen(field->name))), "",
-                        (int)self->type_width, type, (int)self->text.size, (const char *)self->text.data);
+        tfos__cli_print("  ");
+        tfos__cli_write(self->text.data, self->text.size);
+        tfos__cli_print("\n");
     }
 }
 
@@ -171,7 +175,9 @@ static void measure(window *self)
         const tfos_field *field = tfos_schema_field(self->schema, i);
         char type[64];
         tfos__field_describe(field, type, sizeof type);
-        size_t name = tfos__cli_text_width(field->name, strlen(field->name));
+        self->text.size = 0;
+        tfos__cli_show_text(field->name, strlen(field->name), &self->text);
+        size_t name = tfos__cli_text_width((const char *)self->text.data, self->text.size);
         self->name_width = name > self->name_width ? name : self->name_width;
         self->type_width = strlen(type) > self->type_width ? strlen(type) : self->type_width;
     }

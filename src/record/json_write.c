@@ -43,6 +43,11 @@ tfos_status tfos__json_write_string(const void *bytes, size_t count, tfos__buffe
             TFOS_TRY(put(out, "\xEF\xBF\xBD", error));
             from = i + 1;
             valid = from + tfos__utf8_valid_prefix(text + from, count - from);
+        } else if (text[i] == 0xC2 && text[i + 1] < 0xA0) {
+            /* U+0080 to U+009F, which some terminals obey; the character is valid, so its second byte is there. */
+            TFOS_TRY(tfos__buffer_append(out, text + from, i - from, error));
+            TFOS_TRY(put_escape(text[++i], out, error));
+            from = i + 1;
         } else if (text[i] < 0x20 || text[i] == '"' || text[i] == '\\' || text[i] == 0x7F) {
             TFOS_TRY(tfos__buffer_append(out, text + from, i - from, error));
             TFOS_TRY(put_escape(text[i], out, error));

@@ -607,6 +607,19 @@ def test_output_may_replace_its_input(rows_file, tmp_path):
     assert sorted(ids) == list(range(20))
 
 
+def test_what_data_can_say_to_a_terminal(tmp_path):
+    """Names and strings of the data cannot move the cursor, fake a row or end a line."""
+    name = "näme\x1b[2J\nrow 99\x9b31m\\"
+    write_examples(tmp_path / "x", [{name: "text\x1b[31m\n\x9b2J é".encode()}])
+    shown = r"näme\x1b[2J\x0arow 99\xc2\x9b31m\x5c"
+    for command in ("head", "schema", "stats"):
+        text = run(command, tmp_path / "x").stdout
+        assert shown in text and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", text), command
+    first, second = run("head", tmp_path / "x").stdout.splitlines()
+    assert first == "row 0" and r'"text\u001b[31m\n\u009b2J é"' in second
+    assert json.loads(run("head", "--json", tmp_path / "x").stdout) == {name: "text\x1b[31m\n\x9b2J é"}
+
+
 # ---- convert: shards, order, compression
 
 

@@ -273,11 +273,11 @@ static void refuses_values(void **state)
 static void writes_strings(void **state)
 {
     (void)state;
-    static const char bytes[] = "a\"\\\n\t\x01\xC3\xA9\xFF\x7F";
+    static const char bytes[] = "a\"\\\n\t\x01\xC3\xA9\xFF\x7F\xC2\x9B\xC2\xA0";
     tfos__buffer out = {0};
     assert_int_equal(tfos__json_write_string(bytes, sizeof bytes - 1, &out, NULL), TFOS_OK);
     char *found = helper_string(&out);
-    assert_string_equal(found, "\"a\\\"\\\\\\n\\t\\u0001\xC3\xA9\xEF\xBF\xBD\\u007f\"");
+    assert_string_equal(found, "\"a\\\"\\\\\\n\\t\\u0001\xC3\xA9\xEF\xBF\xBD\\u007f\\u009b\xC2\xA0\"");
     free(found);
     tfos__buffer_reset(&out);
 }
