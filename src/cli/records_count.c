@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/status.h"
 #include "cli/cli.h"
 #include "record/json_lines.h"
 
@@ -15,6 +16,7 @@ typedef struct count_state {
     int64_t total_bytes;
     atomic_llong done_bytes;
     atomic_llong records;
+    tfos__buffer json;
 } count_state;
 
 static void ask(void *context, tfos_progress *out)
@@ -25,44 +27,45 @@ static void ask(void *context, tfos_progress *out)
     out->records = atomic_load(&self->records);
 }
 
-static void print_json_path(const char *path)
+/* An object is collected and printed as a whole: a file that fails leaves no half of one behind. */
+static tfos_status begin_json(tfos__buffer *json, const char *path, size_t number, int64_t records, tfos_error *error)
 {
-    tfos__buffer text = {0};
-    if (tfos__json_write_string(path, strlen(path), &text, NULL) == TFOS_OK) {
-        tfos__cli_write(text.data, text.size);
-    }
-    tfos__buffer_reset(&text);
+    TFOS_TRY(tfos__buffer_printf(json, error, "%s\n  {\"path\": ", number == 0 ? "{\"files\": [" : ","));
+    TFOS_TRY(tfos__json_write_string(path, strlen(path), json, error));
+    return tfos__buffer_printf(json, error, ", \"records\": %lld", (long long)records);
+}
+
+static void print_json(const tfos__buffer *json, int64_t records)
+{
+    tfos__cli_write(json->data, json->size);
+    tfos__cli_print("],\n \"records\": %lld}\n", (long long)records);
 }
 
 /* ---- count ---- */
 
-static int count_files(const count_options *options, const tfos_paths *paths, count_state *counted)
+static tfos_status count_file(const count_options *options, const tfos_paths *paths, size_t at, count_state *counted,
+                              tfos_error *error)
 {
-    bool json = options->common.json;
-    tfos__cli_print("%s", json ? "{\"files\": [" : "");
-    for (size_t i = 0; i < paths->count; i++) {
-        int64_t records;
-        tfos_error error;
-        if (tfos_records_count(paths->path[i], (tfos_codec)options->common.codec, &records, &error) != TFOS_OK) {
-            return tfos__cli_fail(&error);
-        }
-        atomic_fetch_add(&counted->done_bytes, paths->bytes[i]);
-        atomic_fetch_add(&counted->records, records);
-        if (json) {
-            tfos__cli_print("%s\n  {\"path\": ", i == 0 ? "" : ",");
-            print_json_path(paths->path[i]);
-            tfos__cli_print(", \"records\": %lld}", (long long)records);
-        } else {
-            tfos__cli_print("%12lld  %s\n", (long long)records, paths->path[i]);
-        }
+    int64_t records;
+    TFOS_TRY(tfos_records_count(paths->path[at], (tfos_codec)options->common.codec, &records, error));
+    atomic_fetch_add(&counted->done_bytes, paths->bytes[at]);
+    atomic_fetch_add(&counted->records, records);
+    if (options->common.json) {
+        TFOS_TRY(begin_json(&counted->json, paths->path[at], at, records, error));
+        return tfos__buffer_printf(&counted->json, error, "}");
     }
-    long long total = atomic_load(&counted->records);
-    if (json) {
-        tfos__cli_print("],\n \"records\": %lld}\n", total);
+    tfos__cli_print("%12lld  %s\n", (long long)records, paths->path[at]);
+    return TFOS_OK;
+}
+
+static void end_count(const count_options *options, const tfos_paths *paths, const count_state *counted)
+{
+    int64_t total = atomic_load(&counted->records);
+    if (options->common.json) {
+        print_json(&counted->json, total);
     } else if (paths->count > 1) {
-        tfos__cli_print("%12lld  total\n", total);
+        tfos__cli_print("%12lld  total\n", (long long)total);
     }
-    return CLI_OK;
 }
 
 /* ---- index ---- */
@@ -78,53 +81,75 @@ static bool is_fresh(const char *path, int64_t *records)
     return true;
 }
 
-static int index_files(const count_options *options, const tfos_paths *paths, count_state *counted)
+static tfos_status index_file(const count_options *options, const tfos_paths *paths, size_t at, count_state *counted,
+                              tfos_error *error)
 {
-    bool json = options->common.json;
-    tfos__cli_print("%s", json ? "{\"files\": [" : "");
-    for (size_t i = 0; i < paths->count; i++) {
-        int64_t records = 0;
-        tfos_error error;
-        bool fresh = !options->force && is_fresh(paths->path[i], &records);
-        if (!fresh && tfos_index_build(paths->path[i], &records, &error) != TFOS_OK) {
-            return tfos__cli_fail(&error);
-        }
-        atomic_fetch_add(&counted->done_bytes, paths->bytes[i]);
-        atomic_fetch_add(&counted->records, records);
-        if (json) {
-            tfos__cli_print("%s\n  {\"path\": ", i == 0 ? "" : ",");
-            print_json_path(paths->path[i]);
-            tfos__cli_print(", \"records\": %lld, \"built\": %s}", (long long)records, fresh ? "false" : "true");
-        } else if (!options->common.quiet) {
-            tfos__cli_print("%s  %12lld records  %s%s\n", fresh ? "fresh" : "built", (long long)records, paths->path[i],
-                            TFOS_INDEX_SUFFIX);
-        }
+    int64_t records = 0;
+    const char *path = paths->path[at];
+    bool fresh = !options->force && is_fresh(path, &records);
+    if (!fresh) {
+        TFOS_TRY(tfos_index_build(path, &records, error));
     }
-    if (json) {
-        tfos__cli_print("],\n \"records\": %lld}\n", (long long)atomic_load(&counted->records));
+    atomic_fetch_add(&counted->done_bytes, paths->bytes[at]);
+    atomic_fetch_add(&counted->records, records);
+    if (options->common.json) {
+        TFOS_TRY(begin_json(&counted->json, path, at, records, error));
+        return tfos__buffer_printf(&counted->json, error, ", \"built\": %s}", fresh ? "false" : "true");
     }
-    return CLI_OK;
+    if (!options->common.quiet) {
+        tfos__cli_print("%s  %12lld records  %s%s\n", fresh ? "fresh" : "built", (long long)records, path,
+                        TFOS_INDEX_SUFFIX);
+    }
+    return TFOS_OK;
+}
+
+static void end_index(const count_options *options, const tfos_paths *paths, const count_state *counted)
+{
+    (void)paths;
+    if (options->common.json) {
+        print_json(&counted->json, atomic_load(&counted->records));
+    }
 }
 
 /* ---- both ---- */
 
-typedef int (*work_function)(const count_options *options, const tfos_paths *paths, count_state *counted);
+typedef struct work {
+    const tfos__cli_command *command;
+    const char *verb;
+    tfos_status (*file)(const count_options *options, const tfos_paths *paths, size_t at, count_state *counted,
+                        tfos_error *error);
+    void (*end)(const count_options *options, const tfos_paths *paths, const count_state *counted);
+} work;
 
-static int run(const tfos__cli_command *command, const char *verb, work_function work, int argc, char **argv)
+static int work_through(const work *self, const count_options *options, const tfos_paths *paths)
+{
+    tfos_error error;
+    tfos_status status = TFOS_OK;
+    count_state counted = {.total_bytes = paths->total_bytes};
+    tfos__cli_progress_start(self->verb, ask, &counted, options->common.quiet);
+    for (size_t i = 0; i < paths->count && status == TFOS_OK; i++) {
+        status = self->file(options, paths, i, &counted, &error);
+    }
+    tfos__cli_progress_stop();
+    if (status == TFOS_OK) {
+        self->end(options, paths, &counted);
+    }
+    tfos__buffer_reset(&counted.json);
+    return status == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
+}
+
+static int run(const work *self, int argc, char **argv)
 {
     count_options options = {0};
     tfos__cli_inputs inputs;
     int code;
-    if (!tfos__cli_parse(command, argc, argv, &options, &inputs, &code)) {
+    if (!tfos__cli_parse(self->command, argc, argv, &options, &inputs, &code)) {
         return code;
     }
     tfos_paths *paths;
     tfos_error error;
     if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
-        count_state counted = {.total_bytes = paths->total_bytes};
-        tfos__cli_progress_start(verb, ask, &counted, options.common.quiet);
-        code = work(&options, paths, &counted);
-        tfos__cli_progress_stop();
+        code = work_through(self, &options, paths);
         tfos_paths_free(paths);
     } else {
         code = tfos__cli_fail(&error);
@@ -135,12 +160,14 @@ static int run(const tfos__cli_command *command, const char *verb, work_function
 
 static int run_count(int argc, char **argv)
 {
-    return run(&tfos__cli_records_count, "counting", count_files, argc, argv);
+    static const work self = {&tfos__cli_records_count, "counting", count_file, end_count};
+    return run(&self, argc, argv);
 }
 
 static int run_index(int argc, char **argv)
 {
-    return run(&tfos__cli_records_index, "indexing", index_files, argc, argv);
+    static const work self = {&tfos__cli_records_index, "indexing", index_file, end_index};
+    return run(&self, argc, argv);
 }
 
 static const tfos__cli_option count_table[] = {

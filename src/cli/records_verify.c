@@ -1,6 +1,7 @@
 /* tfos records verify: reads every byte, names every damaged place. */
 #include <stdlib.h>
 
+#include "base/status.h"
 #include "cli/cli.h"
 #include "record/json_lines.h"
 
@@ -13,39 +14,36 @@ typedef struct verification {
     bool json;
     int64_t places;
     int64_t bytes;
+    tfos__buffer text; /* of the damage, as JSON */
+    tfos_status status;
+    tfos_error error;
 } verification;
 
-static void print_json_damage(const tfos_damage *damage, bool first)
+/* The object is collected and printed as a whole: a file that cannot be read leaves no half of one behind. */
+static tfos_status add_json(tfos__buffer *json, const tfos_damage *damage, bool first, tfos_error *error)
 {
-    tfos__buffer text = {0};
-    tfos_status status = tfos__json_write_string(damage->path, strlen(damage->path), &text, NULL);
-    if (status == TFOS_OK) {
-        status = tfos__buffer_printf(
-            &text, NULL, ", \"offset\": %lld, \"record\": %lld, \"bytes\": %lld, \"status\": \"%s\", \"message\": ",
-            (long long)damage->offset, (long long)damage->record, (long long)damage->bytes,
-            tfos_status_name(damage->status));
-    }
-    if (status == TFOS_OK) {
-        status = tfos__json_write_string(damage->message, strlen(damage->message), &text, NULL);
-    }
-    if (status == TFOS_OK) {
-        tfos__cli_print("%s\n  {\"path\": %.*s}", first ? "" : ",", (int)text.size, (const char *)text.data);
-    }
-    tfos__buffer_reset(&text);
+    TFOS_TRY(tfos__buffer_printf(json, error, "%s\n  {\"path\": ", first ? "" : ","));
+    TFOS_TRY(tfos__json_write_string(damage->path, strlen(damage->path), json, error));
+    TFOS_TRY(tfos__buffer_printf(
+        json, error, ", \"offset\": %lld, \"record\": %lld, \"bytes\": %lld, \"status\": \"%s\", \"message\": ",
+        (long long)damage->offset, (long long)damage->record, (long long)damage->bytes,
+        tfos_status_name(damage->status)));
+    TFOS_TRY(tfos__json_write_string(damage->message, strlen(damage->message), json, error));
+    return tfos__buffer_printf(json, error, "}");
 }
 
 static void take_damage(const tfos_damage *damage, void *context)
 {
     verification *self = context;
-    tfos__cli_progress_hold();
-    if (self->json) {
-        print_json_damage(damage, self->places == 0);
-    } else {
+    if (self->json && self->status == TFOS_OK) {
+        self->status = add_json(&self->text, damage, self->places == 0, &self->error);
+    } else if (!self->json) {
+        tfos__cli_progress_hold();
         tfos__cli_print("%s: offset %lld (record %lld): %s: %s\n", damage->path, (long long)damage->offset,
                         (long long)damage->record, tfos_status_name(damage->status), damage->message);
         fflush(stdout);
+        tfos__cli_progress_release();
     }
-    tfos__cli_progress_release();
     self->places++;
     self->bytes += damage->bytes;
 }
@@ -61,6 +59,8 @@ static void ask(void *context, tfos_progress *out)
 static void print_summary(const verification *self, const tfos_paths *paths, const tfos_progress *progress)
 {
     if (self->json) {
+        tfos__cli_print("{\"damage\": [");
+        tfos__cli_write(self->text.data, self->text.size);
         tfos__cli_print("%s],\n \"files\": %zu, \"records\": %lld, \"bytes\": %lld, \"damaged_places\": %lld, "
                         "\"damaged_bytes\": %lld}\n",
                         self->places > 0 ? "\n " : "", paths->count, (long long)progress->records,
@@ -85,17 +85,17 @@ static int verify(const verify_options *options, const tfos_paths *paths)
     tfos_error error;
     verification self = {.json = options->common.json};
     tfos__cli_read_options(&options->common, &read);
-    tfos__cli_print("%s", self.json ? "{\"damage\": [" : "");
     tfos__cli_progress_start("verifying", ask, &progress, options->common.quiet);
     tfos_status status = tfos_records_verify(paths, &read, options->parse, take_damage, &self, &progress, &error);
     tfos__cli_progress_stop();
-    if (status != TFOS_OK) {
-        return tfos__cli_fail(&error);
-    }
-    if (self.json || !options->common.quiet) {
+    int code = self.places == 0 ? CLI_OK : CLI_BAD_DATA;
+    if (status != TFOS_OK || self.status != TFOS_OK) {
+        code = tfos__cli_fail(status != TFOS_OK ? &error : &self.error);
+    } else if (self.json || !options->common.quiet) {
         print_summary(&self, paths, &progress);
     }
-    return self.places == 0 ? CLI_OK : CLI_BAD_DATA;
+    tfos__buffer_reset(&self.text);
+    return code;
 }
 
 static int run(int argc, char **argv)

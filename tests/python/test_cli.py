@@ -607,6 +607,23 @@ def test_output_may_replace_its_input(rows_file, tmp_path):
     assert sorted(ids) == list(range(20))
 
 
+@pytest.mark.parametrize("command", ["count", "verify", "index"])
+def test_json_is_whole_or_not_there(rows_file, tmp_path, command):
+    """A file that fails behind one that does not: no half of an object is left for a script to choke on."""
+    (tmp_path / "a").write_bytes(rows_file.read_bytes())
+    (tmp_path / "b").write_bytes(gzip.compress(rows_file.read_bytes()))
+    if command == "verify":
+        # Damage of a file is a finding and no failure; one that goes away is.
+        (tmp_path / "a").write_bytes(rows_file.read_bytes()[:-1])
+        (tmp_path / "b").unlink()
+        (tmp_path / "b").symlink_to("/proc/self/mem")
+    options = ["--codec", "none"] if command == "count" else []
+    result = subprocess.run(
+        [TFOS, "records", command, "--json", *options, tmp_path / "a", tmp_path / "b"], capture_output=True, text=True
+    )
+    assert result.returncode not in (0, 141) and result.stdout == "" and f"{tmp_path}/b" in result.stderr
+
+
 def test_what_data_can_say_to_a_terminal(tmp_path):
     """Names and strings of the data cannot move the cursor, fake a row or end a line."""
     name = "näme\x1b[2J\nrow 99\x9b31m\\"
