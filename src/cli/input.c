@@ -59,8 +59,8 @@ int tfos__cli_choose_columns(const tfos__cli_common *common, const tfos_schema *
     return status == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
-int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *paths, int64_t infer_records,
-                          bool reads_on, tfos_schema **out, tfos_schema **chosen)
+int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *paths, int64_t infer_records, bool reads_on,
+                          tfos_schema **out, tfos_schema **chosen)
 {
     tfos_schema *schema = NULL;
     int code = CLI_OK;
@@ -71,7 +71,9 @@ int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *path
         tfos_error error;
         tfos__cli_read_options(common, &options);
         options.infer_records = infer_records;
-        tfos_status status = reads_on ? tfos__paths_check_twice(paths, &error) : TFOS_OK;
+        /* Records of bytes have one schema, for which nothing is read. */
+        bool reads_twice = reads_on && options.record != TFOS_RECORD_BYTES;
+        tfos_status status = reads_twice ? tfos__paths_check_twice(paths, &error) : TFOS_OK;
         if (status == TFOS_OK) {
             status = tfos_schema_infer(paths, &options, &schema, &error);
         }

@@ -720,6 +720,41 @@ def test_damaged_records_are_skipped_when_told(rows_file, tmp_path):
     assert len(read_records(tmp_path / "o.tfrecord")) == 19
 
 
+# ---- settings
+
+
+def run_config(*arguments, code=0, **environment):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TFOS_")}
+    command = [TFOS, "config", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env={**env, **environment})
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def test_config_shows_values_and_where_they_come_from():
+    lines = run_config(TFOS_RECORDS_THREADS="3", TFOS_RECORDS_BATCH_BYTES="2MiB").stdout.splitlines()
+    assert "records.batch_rows = 1024  (default; TFOS_RECORDS_BATCH_ROWS is not set)" in lines
+    assert "records.batch_bytes = 2MiB  (from TFOS_RECORDS_BATCH_BYTES)" in lines
+    assert "records.threads = 3  (from TFOS_RECORDS_THREADS)" in lines
+
+
+def test_config_makes_the_page_of_settings():
+    with open(f"{ROOT}/docs/config.md", encoding="utf-8") as page:
+        assert run_config("--markdown").stdout == page.read()
+
+
+def test_config_takes_no_arguments():
+    assert "takes no arguments" in run_config("records", code=2).stderr
+    assert "did you mean --markdown?" in run_config("--markdwn", code=2).stderr
+    assert "Usage: tfos config" in run_config("--help").stdout
+
+
+@pytest.mark.parametrize("value", ["many", "-2", "257", "1.5", "2KiBs"])
+def test_a_bad_setting_is_named(rows_file, value):
+    message = fails(2, "stats", rows_file, env={**os.environ, "TFOS_RECORDS_THREADS": value})
+    assert "TFOS_RECORDS_THREADS" in message and value in message
+
+
 # ---- the terminal, signals, full disks, closed pipes
 
 
@@ -846,6 +881,52 @@ def test_files_appear_only_when_complete(slow_conversion):
 def test_a_pipe_needs_a_schema(tmp_path):
     os.mkfifo(tmp_path / "in.csv")
     assert "pass --schema" in fails(2, "convert", tmp_path / "in.csv", tmp_path / "out")
+
+
+def run_on_pipe(path, data, *arguments, code=0):
+    """Runs a command on a named pipe through which `data` comes, if the command opens it."""
+    os.mkfifo(path)
+
+    def fill():
+        try:
+            with open(path, "wb") as file:
+                file.write(data)
+        except BrokenPipeError:
+            pass
+
+    filler = threading.Thread(target=fill)
+    filler.start()
+    try:
+        return run(*arguments, code=code)
+    finally:
+        # One that was never opened is opened here, so that the thread ends.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb"):
+            filler.join(timeout=SECONDS)
+        path.unlink()
+
+
+@pytest.mark.parametrize("arguments", [["head"], ["stats"], ["convert", "--to", "jsonl"]])
+def test_a_pipe_of_records_needs_a_schema(rows_file, tmp_path, arguments):
+    """Looking for the types would use the pipe up: then there would be no records left, without a word."""
+    pipe, out = tmp_path / "in", tmp_path / "out.jsonl"
+    inputs = [pipe, out] if arguments[0] == "convert" else [pipe]
+    data = rows_file.read_bytes()
+    result = run_on_pipe(pipe, data, *arguments, *inputs, code=2)
+    assert result.stdout == "" and f"{pipe}: can be read only once" in result.stderr and not out.exists()
+    (tmp_path / "schema.json").write_text(run("schema", "--json", rows_file).stdout)
+    result = run_on_pipe(pipe, data, *arguments, "--schema", tmp_path / "schema.json", *inputs)
+    if arguments[0] == "convert":
+        assert [row["id"] for row in lines_of(out)] == list(range(20))
+    else:
+        assert result.stdout == run(*arguments, rows_file).stdout
+
+
+def test_a_pipe_of_records_is_copied_and_counted(rows_file, tmp_path):
+    pipe, out = tmp_path / "in", tmp_path / "out.tfrecord"
+    data = rows_file.read_bytes()
+    assert "wrote 20 records" in run_on_pipe(pipe, data, "convert", pipe, out).stderr
+    assert out.read_bytes() == data
+    assert run_on_pipe(pipe, data, "count", pipe).stdout.split() == ["20", str(pipe)]
 
 
 def limit_files():
