@@ -233,6 +233,9 @@ static int add_error_classes(PyObject *module)
 /* Raises the exception for an error of the library; returns NULL. */
 static PyObject *raise_error(const tfos_error *error)
 {
+    if (error->status == TFOS_CANCELLED && PyErr_Occurred()) {
+        return NULL; /* what interrupted the call says more: KeyboardInterrupt */
+    }
     log_drain(NULL);
     PyObject *class = status_classes[error->status];
     PyObject *message = PyUnicode_DecodeUTF8(error->message, (Py_ssize_t)strlen(error->message), "replace");
@@ -864,6 +867,34 @@ static bool parse_on_corrupt(const char *text, tfos_on_corrupt *out)
     return true;
 }
 
+/* Calls that may last: they give up the GIL, and take it back now and then to look at signals, so that Ctrl-C ends
+ * them. The state of the thread is kept where `interrupted` finds it; a thread of somebody else, in an Arrow stream,
+ * has none and is not asked. */
+static _Thread_local PyThreadState *waiting;
+
+static void begin_waiting(void)
+{
+    waiting = PyEval_SaveThread();
+}
+
+static void end_waiting(void)
+{
+    PyEval_RestoreThread(waiting);
+    waiting = NULL;
+}
+
+static bool interrupted(void *context)
+{
+    (void)context;
+    if (waiting == NULL) {
+        return false;
+    }
+    PyEval_RestoreThread(waiting);
+    bool found = PyErr_CheckSignals() < 0;
+    waiting = PyEval_SaveThread();
+    return found;
+}
+
 /* What reading and inferring are asked for. */
 typedef struct read_request {
     string_list inputs;
@@ -894,6 +925,7 @@ static bool read_request_init(PyObject *args, read_request *out)
     int ordered, threads;
     *out = (read_request){0};
     tfos_read_options_init(&out->options);
+    out->options.interrupted = interrupted;
     if (!PyArg_ParseTuple(args, "OOOsssLLLpiLL", &inputs, &schema, &columns, &record, &codec, &on_corrupt, &rows,
                           &bytes, &infer, &ordered, &threads, &start, &end)) {
         return false;
@@ -944,8 +976,10 @@ static PyObject *infer(PyObject *module, PyObject *args)
     if (!read_request_init(args, &request)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tfos_schema_infer(request.paths, &request.options, &schema, &error);
-    Py_END_ALLOW_THREADS read_request_reset(&request);
+    begin_waiting();
+    status = tfos_schema_infer(request.paths, &request.options, &schema, &error);
+    end_waiting();
+    read_request_reset(&request);
     if (status != TFOS_OK) {
         return raise_error(&error);
     }
@@ -1008,8 +1042,10 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (!read_request_init(args, &request)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS shared = open_shared(&request, &error);
-    Py_END_ALLOW_THREADS read_request_reset(&request);
+    begin_waiting();
+    shared = open_shared(&request, &error);
+    end_waiting();
+    read_request_reset(&request);
     if (shared == NULL) {
         return raise_error(&error);
     }
@@ -1064,10 +1100,11 @@ static PyObject *reader_next(reader_object *self, PyObject *unused)
     if (shared == NULL) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tfos_reader_next(shared->reader, &batch, &error);
+    begin_waiting();
+    status = tfos_reader_next(shared->reader, &batch, &error);
     shared_release(shared);
-    Py_END_ALLOW_THREADS if (status == TFOS_END)
-    {
+    end_waiting();
+    if (status == TFOS_END) {
         log_drain(NULL);
         Py_RETURN_NONE;
     }

@@ -299,7 +299,7 @@ def read(
     record         "auto", "example", "sequence_example", or "bytes": one column `record`, not parsed
     split          only records that start in the bytes [start, end) of each file; an end of -1 is that of the file
 
-    The GIL is released while the library works. Ctrl-C takes effect when the batch that is being waited for has come.
+    The GIL is released while the library works. Ctrl-C ends a call within a fraction of a second.
     """
     native_schema = None if schema is None else Schema(schema)._native
     start, end = (0, -1) if split is None else split

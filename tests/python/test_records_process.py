@@ -241,6 +241,23 @@ def test_interrupt_while_reading(big_file):
     assert time.monotonic() - started < 10
 
 
+def test_interrupt_while_inferring(tmp_path):
+    """One call that would take minutes: a search through 64 GiB of nothing."""
+    path = tmp_path / "zeros.tfrecord"
+    path.touch()
+    os.truncate(path, 2**36)
+    code = f"""
+        from tensorflowonspark import records
+        print("ready", flush=True)
+        records.read({str(path)!r}, on_corrupt="skip")
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors and child.returncode != 0
+
+
 def test_interpreter_ends_with_open_objects(big_file, tmp_path):
     code = f"""
         import pyarrow, threading
