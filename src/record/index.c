@@ -336,7 +336,27 @@ static int64_t listed_offset(const tfos_index *index, size_t block)
     return (int64_t)tfos__load_u64(index->bytes.data + HEAD_BYTES + 8 * block);
 }
 
-/* Walks from a listed record until `enough` says so. */
+static tfos_status fail_changed(const tfos_index *index, tfos_error *error)
+{
+    return tfos__fail(error, TFOS_MISMATCH, "%s: the file has changed since it was indexed: build the index again",
+                      tfos__file_path(index->file));
+}
+
+/* That the file is as it was is known of its ends only, so where a walk ended there must be a record, or the end. */
+static tfos_status check_arrival(const tfos_index *index, header_walk *walk, int64_t until_record, tfos_error *error)
+{
+    if (walk->offset == walk->size) {
+        bool all = until_record == INT64_MAX || walk->record == until_record;
+        return all ? TFOS_OK : fail_changed(index, error);
+    }
+    TFOS_TRY(walk_load(walk, error));
+    uint64_t length;
+    bool header = walk->window_start + (int64_t)walk->window_bytes >= walk->offset + TFOS__FRAME_HEADER_BYTES &&
+                  tfos__frame_header(walk->window + (walk->offset - walk->window_start), &length);
+    return header ? TFOS_OK : fail_changed(index, error);
+}
+
+/* Walks from a listed record until the one with this number, or the first at or behind this offset. */
 static tfos_status walk_from(tfos_index *index, size_t block, int64_t until_record, int64_t until_offset, int64_t *out,
                              tfos_error *error)
 {
@@ -348,11 +368,12 @@ static tfos_status walk_from(tfos_index *index, size_t block, int64_t until_reco
     while (status == TFOS_OK && walk->record < until_record && walk->offset < until_offset) {
         status = walk_next(walk, error);
     }
+    if (status == TFOS_OK || status == TFOS_END) {
+        status = check_arrival(index, walk, until_record, error);
+    }
     int64_t offset = walk->offset;
     free(walk);
-    if (status != TFOS_OK && status != TFOS_END) {
-        return status;
-    }
+    TFOS_TRY(status);
     *out = offset;
     return TFOS_OK;
 }
@@ -416,8 +437,9 @@ tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, t
         status = walk_from(index, block_before(index, offset), INT64_MAX, offset, out, error);
     }
     tfos_index_free(index);
-    /* A header that was damaged since: what follows it is found as without an index. */
-    return status == TFOS_CORRUPT || status == TFOS_TRUNCATED ? tfos__records_scan(path, offset, out, error) : status;
+    /* A file that was damaged or changed since: the record is found as without an index. */
+    bool stale = status == TFOS_CORRUPT || status == TFOS_TRUNCATED || status == TFOS_MISMATCH;
+    return stale ? tfos__records_scan(path, offset, out, error) : status;
 }
 
 /* ---- counting ---- */

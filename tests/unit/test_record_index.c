@@ -106,6 +106,38 @@ static void test_a_stale_index(void **state)
     assert_null(index);
 }
 
+/* A change in the middle, of which neither the size nor the ends tell. */
+static void test_a_file_that_changed_in_the_middle(void **state)
+{
+    static size_t starts[600];
+    helper_bytes file = many_records(599, starts);
+    const char *path = helper_path(state, "f");
+    helper_to_file(path, file);
+    assert_int_equal(tfos_index_build(path, NULL, NULL), TFOS_OK);
+    size_t listed = 288; /* two neighbours change places, and the second was listed */
+    assert_true(starts[listed - 1] > 4096 && file.count - starts[listed + 1] > 4096);
+    helper_to_file(path,
+                   JOIN(helper_part(file, 0, starts[listed - 1]), helper_part(file, starts[listed], starts[listed + 1]),
+                        helper_part(file, starts[listed - 1], starts[listed]),
+                        helper_part(file, starts[listed + 1], file.count)));
+    tfos_index *index = NULL;
+    tfos_error error = {0};
+    int64_t offset = -1;
+    assert_int_equal(tfos_index_open(path, &index, NULL), TFOS_OK);
+    assert_int_equal(tfos_index_offset(index, (int64_t)listed - 1, &offset, NULL), TFOS_OK);
+    assert_int_equal(offset, starts[listed - 1]);
+    assert_int_equal(tfos_index_offset(index, (int64_t)listed, &offset, &error), TFOS_MISMATCH);
+    helper_expect_in(error.message, "the file has changed since it was indexed: build the index again");
+    assert_int_equal(offset, starts[listed - 1]); /* untouched */
+    tfos_index_free(index);
+    /* A split that begins there finds its record all the same. */
+    size_t swapped = starts[listed - 1] + (starts[listed + 1] - starts[listed]);
+    assert_int_equal(tfos_records_align(path, (int64_t)starts[listed - 1] + 1, &offset, NULL), TFOS_OK);
+    assert_int_equal(offset, swapped);
+    assert_int_equal(tfos_records_align(path, (int64_t)starts[listed], &offset, NULL), TFOS_OK);
+    assert_int_equal(offset, swapped < starts[listed] ? starts[listed + 1] : swapped);
+}
+
 static void test_every_damaged_byte_of_an_index(void **state)
 {
     size_t starts[200];
@@ -354,11 +386,17 @@ static void test_numbers_that_contradict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_every_offset),          IN_FOLDER(test_what_cannot_be_indexed),
-        IN_FOLDER(test_a_stale_index),         IN_FOLDER(test_every_damaged_byte_of_an_index),
-        IN_FOLDER(test_align_every_offset),    IN_FOLDER(test_every_pair_of_splits),
-        IN_FOLDER(test_random_splits),         IN_FOLDER(test_damage_at_borders),
-        IN_FOLDER(test_a_cut_tail_at_borders), IN_FOLDER(test_numbers_that_contradict),
+        IN_FOLDER(test_every_offset),
+        IN_FOLDER(test_what_cannot_be_indexed),
+        IN_FOLDER(test_a_stale_index),
+        IN_FOLDER(test_a_file_that_changed_in_the_middle),
+        IN_FOLDER(test_every_damaged_byte_of_an_index),
+        IN_FOLDER(test_align_every_offset),
+        IN_FOLDER(test_every_pair_of_splits),
+        IN_FOLDER(test_random_splits),
+        IN_FOLDER(test_damage_at_borders),
+        IN_FOLDER(test_a_cut_tail_at_borders),
+        IN_FOLDER(test_numbers_that_contradict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
