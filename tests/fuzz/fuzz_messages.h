@@ -1,0 +1,135 @@
+/* What the fuzz targets of Example and SequenceExample share. The input is two records: its first byte says where the
+ * second begins. They are decoded with a schema that has every type and shape, what was decoded is encoded and decoded
+ * again, and what inference says of the two must be able to read them. */
+#ifndef TFOS_TESTS_FUZZ_MESSAGES_H
+#define TFOS_TESTS_FUZZ_MESSAGES_H
+
+#include "fuzz_tools.h"
+#include "record/decode.h"
+#include "record/encode.h"
+#include "record/json_lines.h"
+
+typedef struct decoded {
+    tfos_status status;
+    tfos__buffer encoded; /* of the row, if there is one */
+    tfos__buffer shown;
+} decoded;
+
+static inline decoded decode_one(const tfos_schema *schema, const uint8_t *record, size_t bytes)
+{
+    decoded result = {0};
+    tfos_error error = {0};
+    tfos__decoder *decoder = NULL;
+    tfos__encoder *encoder = NULL;
+    tfos_batch *batch = NULL;
+    uint8_t *exact = malloc(bytes + 8); /* the slack that a decoder is promised, and not a byte more */
+    require(exact != NULL, "no memory");
+    memset(exact + bytes, 0xEE, 8);
+    memcpy(exact, record, bytes);
+    require(tfos__batch_new(schema, &batch, NULL) == TFOS_OK && tfos__decoder_new(schema, &decoder, NULL) == TFOS_OK &&
+                tfos__encoder_new(schema, &encoder, NULL) == TFOS_OK &&
+                tfos__decoder_begin(decoder, batch, 2, NULL) == TFOS_OK,
+            "no memory");
+    result.status = tfos__decoder_row(decoder, exact, bytes, &error);
+    require(result.status == TFOS_OK || error.message[0] != '\0', "a failure without a message");
+    require(tfos__decoder_rows(decoder) == (result.status == TFOS_OK), "a row that failed is there");
+    require(tfos__batch_finish(batch, tfos__decoder_rows(decoder), NULL) == TFOS_OK, "a batch cannot be finished");
+    if (result.status == TFOS_OK) {
+        require(tfos__encoder_row(encoder, batch, 0, &result.encoded, NULL) == TFOS_OK, "a row cannot be encoded");
+        require(tfos__json_write_row(batch, 0, &result.shown, NULL) == TFOS_OK, "a row cannot be shown");
+    }
+    tfos__encoder_free(encoder);
+    tfos__decoder_free(decoder);
+    tfos_batch_free(batch);
+    free(exact);
+    return result;
+}
+
+static inline void free_decoded(decoded *self)
+{
+    tfos__buffer_reset(&self->encoded);
+    tfos__buffer_reset(&self->shown);
+}
+
+static inline bool is_valid(const uint8_t *record, size_t bytes, bool sequence)
+{
+    tfos__buffer joined = {0};
+    uint8_t *exact = malloc(bytes + 1);
+    require(exact != NULL, "no memory");
+    memcpy(exact, record, bytes);
+    bool valid = tfos__message_valid((tfos__wire){exact, exact + bytes}, sequence, &joined);
+    free(exact);
+    tfos__buffer_reset(&joined);
+    return valid;
+}
+
+static inline void check_record(const tfos_schema *schema, const uint8_t *record, size_t bytes)
+{
+    bool sequence = tfos_schema_kind(schema) == TFOS_RECORD_SEQUENCE;
+    bool valid = is_valid(record, bytes, sequence);
+    decoded first = decode_one(schema, record, bytes);
+    require(!valid || first.status != TFOS_CORRUPT, "a message that verifies does not parse");
+    if (first.status == TFOS_OK) {
+        require(is_valid(first.encoded.data, first.encoded.size, sequence), "what was encoded is no message");
+        decoded again = decode_one(schema, first.encoded.data, first.encoded.size);
+        require(again.status == TFOS_OK, "what was encoded cannot be decoded");
+        require(same(&again.shown, &first.shown), "what was encoded reads as something else");
+        require(same(&again.encoded, &first.encoded), "what was encoded is encoded differently");
+        free_decoded(&again);
+    }
+    free_decoded(&first);
+}
+
+static inline void check_inference(const uint8_t *data, size_t cut, size_t bytes, tfos_record_kind kind)
+{
+    tfos__buffer file = {0};
+    tfos_read_options options;
+    tfos_schema *schema = NULL;
+    tfos_error error = {0};
+    append_record(&file, data, cut);
+    append_record(&file, data + cut, bytes - cut);
+    const tfos_paths *paths = put_file(file.data, file.size);
+    tfos_read_options_init(&options);
+    options.threads = 0;
+    options.record = kind;
+    tfos_status status = tfos_schema_infer(paths, &options, &schema, &error);
+    bool valid = is_valid(data, cut, kind == TFOS_RECORD_SEQUENCE) &&
+                 is_valid(data + cut, bytes - cut, kind == TFOS_RECORD_SEQUENCE);
+    require(status != TFOS_OK || valid, "a schema of records that do not parse");
+    require(status != TFOS_CORRUPT || !valid, "records that verify do not parse");
+    if (status == TFOS_OK) {
+        int64_t rows = 0;
+        tfos_reader *reader = NULL;
+        tfos_batch *batch;
+        options.schema = schema;
+        require(tfos_reader_open(paths, &options, &reader, &error) == TFOS_OK, "no reader");
+        while ((status = tfos_reader_next(reader, &batch, &error)) == TFOS_OK) {
+            rows += tfos_batch_rows(batch);
+            tfos_batch_free(batch);
+        }
+        tfos_reader_close(reader);
+        require(status == TFOS_END && rows == 2, "the schema that was inferred does not read the records");
+    } else {
+        require(error.message[0] != '\0', "a failure without a message");
+    }
+    tfos_schema_free(schema);
+    tfos__buffer_reset(&file);
+}
+
+static inline int check_messages(const char *schema_json, const uint8_t *data, size_t bytes)
+{
+    static tfos_schema *schema;
+    if (schema == NULL) {
+        require(tfos_schema_from_json(schema_json, strlen(schema_json), &schema, NULL) == TFOS_OK, "no schema");
+    }
+    if (bytes == 0) {
+        return 0;
+    }
+    size_t cut = (bytes - 1) * data[0] / 255;
+    check_record(schema, data + 1, cut);
+    check_record(schema, data + 1 + cut, bytes - 1 - cut);
+    check_inference(data + 1, cut, bytes - 1, tfos_schema_kind(schema));
+    return 0;
+}
+
+#endif
