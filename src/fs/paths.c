@@ -129,11 +129,17 @@ static tfos_status add_existing(tfos_paths *paths, const char *path, tfos_error 
     return append(paths, path, S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0, error);
 }
 
+/* glob itself would sort by the locale of the process, and rows come in another order in another country. */
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static tfos_status add_glob(tfos_paths *paths, const char *pattern, tfos_error *error)
 {
     glob_t found;
     errno = 0;
-    int result = glob(pattern, GLOB_ERR, NULL, &found);
+    int result = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
     int problem = errno;
     if (result == GLOB_NOMATCH) {
         return tfos__fail(error, TFOS_NOT_FOUND, "%s: no file or folder matches", pattern);
@@ -142,6 +148,7 @@ static tfos_status add_glob(tfos_paths *paths, const char *pattern, tfos_error *
         globfree(&found);
         return tfos__fail_errno(error, result == GLOB_NOSPACE ? ENOMEM : problem, "%s: cannot be listed", pattern);
     }
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     tfos_status status = TFOS_OK;
     size_t before = paths->count;
     for (size_t i = 0; i < found.gl_pathc && status == TFOS_OK; i++) {

@@ -1,4 +1,5 @@
 /* From what a user names to files: folders, globs, hidden names and what cannot be read. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -148,6 +149,27 @@ static void test_globs(void **state)
     expect_files(state, "[!b]/x-[2-9].tfrecord", "a/x-2.tfrecord");
     expect_failure(helper_path(state, "c*"), TFOS_NOT_FOUND, "no file or folder matches");
     expect_failure(helper_path(state, "a/_*"), TFOS_NOT_FOUND, "only hidden files match");
+}
+
+/* Names are in the order of their bytes, as in a folder, whatever the locale says of letters. */
+static void test_globs_have_the_order_of_folders(void **state)
+{
+    static const char *const locales[] = {"en_US.UTF-8", "de_DE.UTF-8", "en_GB.UTF-8", "fr_FR.UTF-8"};
+    make_folder(state, "d");
+    make_file(state, "d/a", 1);
+    make_file(state, "d/B", 1);
+    make_file(state, "d/c", 1);
+    expect_files(state, "d/*", "d/B d/a d/c");
+    expect_files(state, "d", "d/B d/a d/c");
+    bool other = false;
+    for (size_t i = 0; i < sizeof locales / sizeof locales[0] && !other; i++) {
+        other = setlocale(LC_COLLATE, locales[i]) != NULL;
+    }
+    if (other) {
+        expect_files(state, "d/*", "d/B d/a d/c");
+        expect_files(state, "d", "d/B d/a d/c");
+        setlocale(LC_COLLATE, "C");
+    }
 }
 
 static void test_a_name_with_a_star_is_that_file(void **state)
@@ -313,6 +335,7 @@ int main(void)
         IN_FOLDER(test_folders),
         IN_FOLDER(test_many_files),
         IN_FOLDER(test_globs),
+        IN_FOLDER(test_globs_have_the_order_of_folders),
         IN_FOLDER(test_a_name_with_a_star_is_that_file),
         IN_FOLDER(test_what_is_not_there),
         IN_FOLDER(test_schemes),
