@@ -152,6 +152,25 @@ static void test_log(void **state)
     assert_int_equal(heard.count, 1);
 }
 
+static void hear_once(tfos_log_level level, const char *message, void *context)
+{
+    hear(level, message, context);
+    tfos_log_set(NULL, NULL);
+    tfos__log(TFOS_LOG_ERROR, "from within");
+}
+
+/* A function that hears a line may call the library, even to be heard no more. */
+static void test_log_from_within(void **state)
+{
+    (void)state;
+    heard_lines heard = {0};
+    tfos_log_set(hear_once, &heard);
+    tfos__log(TFOS_LOG_INFO, "first");
+    tfos__log(TFOS_LOG_INFO, "second");
+    assert_int_equal(heard.count, 1);
+    assert_string_equal(heard.line, "first");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_printable),
         cmocka_unit_test(test_log),
+        cmocka_unit_test(test_log_from_within),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
