@@ -175,6 +175,9 @@ static tfos_status put_packed(tfos__decoder *decoder, target *column, tfos__wire
         tfos_status status = tfos__vector_push_bytes(leaf, packed.at, bytes, error);
         return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
     }
+    if (bytes == 0) {
+        return TFOS_OK; /* no numbers, and a column without any may have no memory yet */
+    }
     if (column->kind == TFOS__FEATURE_FLOAT) {
         if (bytes % sizeof(float) != 0) {
             return not_a_message(decoder, error);
@@ -187,7 +190,7 @@ static tfos_status put_packed(tfos__decoder *decoder, target *column, tfos__wire
             count += *at < 0x80;
         }
         TFOS_TRY(tfos__vector_reserve(leaf, leaf->view.length + (int64_t)count, error));
-        bool whole = bytes == 0 || packed.end[-1] < 0x80;
+        bool whole = packed.end[-1] < 0x80;
         return whole && put_int64s(leaf, packed, count) ? TFOS_OK : not_a_message(decoder, error);
     }
     while (packed.at < packed.end) {

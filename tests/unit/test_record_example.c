@@ -84,6 +84,18 @@ static void test_packed_unpacked_and_mixed(void **state)
     EXPECT_ROWS(FIELDS("x bool"), "{\"x\": true}\n", EXAMPLE(E("x", FIELD(3, helper_number_field(1, 1)))));
 }
 
+static void test_packed_runs_of_nothing(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"x int64[]", "x int32[]", "x bool[]", "x float[]", "x double[]"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        uint32_t kind = i < 3 ? 3 : 2;
+        helper_bytes none = FIELD(1, helper_from_text(""));
+        EXPECT_ROWS(FIELDS(types[i]), "{\"x\": []}\n{\"x\": []}\n", EXAMPLE(E("x", FIELD(kind, none))),
+                    EXAMPLE(E("x", FIELD(kind, JOIN(none, none)))));
+    }
+}
+
 static void test_lists_of_one_feature_are_merged(void **state)
 {
     (void)state;
@@ -444,6 +456,7 @@ int main(void)
         IN_FOLDER(test_golden_bytes),
         IN_FOLDER(test_numbers_of_every_size),
         IN_FOLDER(test_packed_unpacked_and_mixed),
+        IN_FOLDER(test_packed_runs_of_nothing),
         IN_FOLDER(test_lists_of_one_feature_are_merged),
         IN_FOLDER(test_the_kind_may_switch),
         IN_FOLDER(test_a_repeated_name_counts_with_its_last_value),
