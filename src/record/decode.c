@@ -68,8 +68,6 @@ tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tf
         columns[i].kind = tfos__feature_kind_of(columns[i].field->type);
         columns[i].simple = is_simple(columns[i].field);
     }
-    tfos__name_order_init(&decoder->features);
-    tfos__name_order_init(&decoder->lists);
     *out = decoder;
     return TFOS_OK;
 }
@@ -328,7 +326,7 @@ __attribute__((noinline)) static void put_shaped(tfos__decoder *decoder, tfos__w
         if (bytes == 0) {
             break;
         }
-        target *column = &decoder->columns[decoder->features.slots[slot].id];
+        target *column = &decoder->columns[tfos__name_order_at(&decoder->features, slot)];
         if (column->met == row || !put_number(column, row, at + shape->bytes, bytes)) {
             break;
         }
@@ -525,8 +523,9 @@ static tfos_status put_row(tfos__decoder *decoder, const uint8_t *record, size_t
 static void take_back_row(tfos__decoder *decoder)
 {
     for (size_t i = 0; i < decoder->count; i++) {
-        tfos__vector_truncate(decoder->columns[i].vector, decoder->row);
-        decoder->columns[i].met = -1;
+        target *column = &decoder->columns[i];
+        tfos__vector_truncate(column->vector, decoder->row);
+        column->met = -1;
     }
 }
 

@@ -283,14 +283,6 @@ bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined)
     return true;
 }
 
-void tfos__name_order_init(tfos__name_order *order)
-{
-    for (size_t i = 0; i < TFOS__NAME_ORDER_SLOTS; i++) {
-        order->slots[i].id = TFOS__NAME_MISS;
-        order->slots[i].bytes = UINT32_MAX;
-    }
-}
-
 void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire name, int32_t id)
 {
     tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];
@@ -299,7 +291,7 @@ void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire n
         slot->bytes = UINT32_MAX;
         return;
     }
-    slot->id = id;
+    slot->found = id - TFOS__NAME_MISS;
     slot->bytes = (uint32_t)bytes;
     memcpy(slot->name, name.at, bytes);
 }

@@ -99,19 +99,26 @@ bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined)
 /* Writers put features in the same order in every record. So the name at position i is first compared with the name
  * that was at position i of the record before, and only looked up if it differs. */
 typedef struct tfos__name_slot {
-    int32_t id; /* what the name was last found to be */
+    int32_t found; /* what the name was last found to be, counted from MISS: 0 in a slot that was never filled */
     uint32_t bytes;
     uint8_t name[56];
 } tfos__name_slot;
 
 enum { TFOS__NAME_ORDER_SLOTS = 4096, TFOS__NAME_UNKNOWN = -1, TFOS__NAME_MISS = -2 };
 
+/* Begins as zeros. It is large, and what is never looked at need not be touched: opening a small file must not cost
+ * more than reading it. */
 typedef struct tfos__name_order {
     tfos__name_slot slots[TFOS__NAME_ORDER_SLOTS];
 } tfos__name_order;
 
-void tfos__name_order_init(tfos__name_order *order);
 void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire name, int32_t id);
+
+/* What is in a slot that was filled. */
+static inline int32_t tfos__name_order_at(const tfos__name_order *order, size_t slot)
+{
+    return order->slots[slot].found + TFOS__NAME_MISS;
+}
 
 /* Eight bytes at a time. Both sides may be read up to seven bytes beyond their end: the slot by its size, the record
  * because buffers have slack. */
@@ -131,7 +138,7 @@ static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t
             return TFOS__NAME_MISS;
         }
     }
-    return slot->id;
+    return slot->found + TFOS__NAME_MISS;
 }
 
 #endif

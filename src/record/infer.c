@@ -61,8 +61,6 @@ static const said nothing_said = {.kind = TFOS__FEATURE_NONE, .least = INT64_MAX
 
 static tfos_status findings_init(thread_findings *findings, tfos_error *error)
 {
-    tfos__name_order_init(&findings->features);
-    tfos__name_order_init(&findings->lists);
     return tfos_schema_new(TFOS_RECORD_SEQUENCE, &findings->names, error);
 }
 
@@ -376,7 +374,7 @@ __attribute__((noinline)) static tfos_status hear_shaped(thread_findings *findin
         if (bytes == 0 || (!is_float && !tfos__wire_varint_exact(at + shape->bytes, bytes, &number))) {
             break;
         }
-        size_t index = (size_t)findings->features.slots[slot].id;
+        size_t index = (size_t)tfos__name_order_at(&findings->features, slot);
         feature_finding *finding = &findings->of[index];
         TFOS_TRY(make_room(findings, finding, index, error));
         finding->pending_quick = true;
