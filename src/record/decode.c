@@ -526,6 +526,7 @@ static void take_back_row(tfos__decoder *decoder)
         target *column = &decoder->columns[i];
         tfos__vector_truncate(column->vector, decoder->row);
         column->met = -1;
+        column->values = column->vector->data.data; /* a list where one number was expected may have moved it */
     }
 }
 

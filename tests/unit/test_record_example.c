@@ -374,6 +374,24 @@ static void test_a_failed_row_leaves_nothing(void **state)
         "{\"i\": 1, \"n\": 5, \"f\": [1.0, 2.0], \"s\": [\"a\", \"b\"], \"b\": [true, false, true], \"last\": 3}\n");
 }
 
+/* More values than rows, in a record that fails, must not leave a scalar column with memory that is gone. */
+static void test_a_failed_list_in_a_scalar_column(void **state)
+{
+    (void)state;
+    helper_bytes many = FIELD(1, helper_repeat(1, 5000));
+    helper_bytes many_floats = FIELD(1, helper_repeat(0, 20000));
+    static const char expected[] = "{\"x\": 5, \"f\": 0.5}\n{\"x\": 6, \"f\": 1.5}\n{\"x\": 7, \"f\": 2.5}\n";
+    const char *found = helper_decode(
+        FIELDS("x int64", "f float"),
+        (const helper_bytes[]){
+            EXAMPLE(E("x", INTS(5)), E("f", FLOATS(0.5f))), EXAMPLE(E("x", FIELD(3, JOIN(many, HEX(0x0C))))),
+            EXAMPLE(E("x", INTS(6)), E("f", FLOATS(1.5f))), EXAMPLE(E("f", FIELD(2, many_floats))),
+            EXAMPLE(E("x", FIELD(3, JOIN(many, many))), E("f", FIELD(2, JOIN(many_floats, many_floats))),
+                    E("f", FLOATS(2.5f)), E("x", INTS(7)))},
+        5);
+    helper_expect_text(strchr(found, '{'), expected);
+}
+
 /* ---- what is no Example ---- */
 
 static void test_bytes_that_do_not_parse(void **state)
@@ -473,6 +491,7 @@ int main(void)
         IN_FOLDER(test_lengths),
         IN_FOLDER(test_missing),
         IN_FOLDER(test_a_failed_row_leaves_nothing),
+        IN_FOLDER(test_a_failed_list_in_a_scalar_column),
         IN_FOLDER(test_bytes_that_do_not_parse),
         IN_FOLDER(test_an_endless_number_among_short_ones),
         IN_FOLDER(test_every_prefix),
