@@ -7,8 +7,7 @@
 #include "tfos.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error                                                                                                                 \
-    "tfos is written for little-endian machines: Arrow buffers, TFRecord headers and lanes are used as they lie in memory"
+#error "tfos needs a little-endian machine: buffers and headers are used as they lie in memory"
 #endif
 
 static inline uint32_t tfos__load_u32(const void *from)

@@ -1,4 +1,4 @@
-"""The README and the guides tell the truth: every block of commands and of Python in them is run, in order, as a reader would."""
+"""The README and the guides tell the truth: every block of commands and of code in them is run, in order."""
 
 import csv
 import os
@@ -12,6 +12,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md", "docs/records.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHECK_SCHEMA = "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])"
 C_FRAME = "#include <stdio.h>\n#include <tfos.h>\nint main(void)\n{\n%s\nreturn status == TFOS_END ? 0 : 1;\n}\n"
 
 
@@ -40,6 +41,10 @@ def run(arguments, folder, text=None):
     assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
 
 
+def output_of(arguments):
+    return subprocess.run(arguments, env=environment(), capture_output=True, text=True, check=True).stdout
+
+
 def run_shell(text, folder):
     # `make test` cannot run itself; that the targets exist can be checked, and the demo has a test of its own.
     commands = []
@@ -53,9 +58,7 @@ def run_shell(text, folder):
 
 def run_c(text, folder):
     (folder / "page.c").write_text(C_FRAME % text)
-    package = subprocess.run(
-        [sys.executable, "-c", "import tensorflowonspark as t; print(t.__path__[0])"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    package = output_of([sys.executable, "-c", "import tensorflowonspark as t; print(t.__path__[0])"]).strip()
     library = os.path.join(package, "libtfos.so")
     run(["cc", f"-I{ROOT}/include", "page.c", library, f"-Wl,-rpath,{package}", "-o", "page"], folder)
     run(["./page"], folder)
@@ -64,7 +67,7 @@ def run_c(text, folder):
 RUNNERS = {
     "sh": run_shell,
     "python": lambda text, folder: run([sys.executable, "-"], folder, text),
-    "json": lambda text, folder: run([sys.executable, "-c", "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])", text], folder),
+    "json": lambda text, folder: run([sys.executable, "-c", CHECK_SCHEMA, text], folder),
     "c": run_c,
 }
 
@@ -90,5 +93,5 @@ def test_demo():
 
 
 def test_page_of_settings_is_current():
-    table = subprocess.run(["tfos", "config", "--markdown"], env=environment(), capture_output=True, text=True, check=True).stdout
-    assert text_of("docs/config.md") == table, "docs/config.md is not what the library has: tfos config --markdown >docs/config.md"
+    table = output_of(["tfos", "config", "--markdown"])
+    assert text_of("docs/config.md") == table, "make it anew: tfos config --markdown >docs/config.md"

@@ -251,7 +251,8 @@ def test_interrupt_while_inferring(tmp_path):
         print("ready", flush=True)
         records.read({str(path)!r}, on_corrupt="skip")
     """
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=30)
