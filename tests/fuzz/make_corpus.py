@@ -193,7 +193,8 @@ def index():
 
     def made(size=len(data), records=100, stride=32, offsets=None):
         head = b"TFOSIDX1" + struct.pack("<QQII", size, records, stride, file_print)
-        body = head + b"".join(struct.pack("<Q", offset) for offset in (starts[::stride] if offsets is None else offsets))
+        listed = starts[::stride] if offsets is None else offsets
+        body = head + b"".join(struct.pack("<Q", offset) for offset in listed)
         return b"\0" + body + masked(body)
 
     yield "good", made()
