@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -542,6 +543,10 @@ static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
     if (scan->threads == NULL) {
         return tfos__fail_memory(error, (size_t)count * sizeof *scan->threads);
     }
+    sigset_t all; /* signals are for the threads of the program, whose handlers may not expect ours */
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&scan->lock); /* nobody begins before thread_count is right */
     tfos_status status = TFOS_OK;
     for (; scan->thread_count < count && status == TFOS_OK; scan->thread_count++) {
@@ -559,6 +564,7 @@ static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
         }
     }
     pthread_mutex_unlock(&scan->lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
