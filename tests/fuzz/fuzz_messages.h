@@ -1,6 +1,6 @@
 /* What the fuzz targets of Example and SequenceExample share. The input is two records: its first byte says where the
- * second begins. They are decoded with a schema that has every type and shape, what was decoded is encoded and decoded
- * again, and what inference says of the two must be able to read them. */
+ * second begins. They are decoded with a schema that has every type and shape, alone and in turn, what was decoded is
+ * encoded and decoded again, and what inference says of the two must be able to read them. */
 #ifndef TFOS_TESTS_FUZZ_MESSAGES_H
 #define TFOS_TESTS_FUZZ_MESSAGES_H
 
@@ -9,39 +9,56 @@
 #include "record/encode.h"
 #include "record/json_lines.h"
 
+enum { MOST_RECORDS = 6 };
+
+typedef struct span {
+    const uint8_t *at;
+    size_t bytes;
+} span;
+
+/* What became of records that were decoded one after the other. */
 typedef struct decoded {
-    tfos_status status;
-    tfos__buffer encoded; /* of the row, if there is one */
+    tfos_status status[MOST_RECORDS];
+    tfos__buffer encoded; /* of the rows that there are */
     tfos__buffer shown;
 } decoded;
 
-static inline decoded decode_one(const tfos_schema *schema, const uint8_t *record, size_t bytes)
+static inline tfos_status decode_row(tfos__decoder *decoder, span record)
+{
+    tfos_error error = {0};
+    uint8_t *exact = malloc(record.bytes + 8); /* the slack that a decoder is promised, and not a byte more */
+    require(exact != NULL, "no memory");
+    memset(exact + record.bytes, 0xEE, 8);
+    memcpy(exact, record.at, record.bytes);
+    int64_t before = tfos__decoder_rows(decoder);
+    tfos_status status = tfos__decoder_row(decoder, exact, record.bytes, &error);
+    require(status == TFOS_OK || error.message[0] != '\0', "a failure without a message");
+    require(tfos__decoder_rows(decoder) - before == (status == TFOS_OK), "a row that failed is there");
+    free(exact);
+    return status;
+}
+
+static inline decoded decode(const tfos_schema *schema, const span *records, size_t count)
 {
     decoded result = {0};
-    tfos_error error = {0};
     tfos__decoder *decoder = NULL;
     tfos__encoder *encoder = NULL;
     tfos_batch *batch = NULL;
-    uint8_t *exact = malloc(bytes + 8); /* the slack that a decoder is promised, and not a byte more */
-    require(exact != NULL, "no memory");
-    memset(exact + bytes, 0xEE, 8);
-    memcpy(exact, record, bytes);
     require(tfos__batch_new(schema, &batch, NULL) == TFOS_OK && tfos__decoder_new(schema, &decoder, NULL) == TFOS_OK &&
                 tfos__encoder_new(schema, &encoder, NULL) == TFOS_OK &&
-                tfos__decoder_begin(decoder, batch, 2, NULL) == TFOS_OK,
+                tfos__decoder_begin(decoder, batch, (int64_t)count, NULL) == TFOS_OK,
             "no memory");
-    result.status = tfos__decoder_row(decoder, exact, bytes, &error);
-    require(result.status == TFOS_OK || error.message[0] != '\0', "a failure without a message");
-    require(tfos__decoder_rows(decoder) == (result.status == TFOS_OK), "a row that failed is there");
+    for (size_t i = 0; i < count; i++) {
+        result.status[i] = decode_row(decoder, records[i]);
+    }
     require(tfos__batch_finish(batch, tfos__decoder_rows(decoder), NULL) == TFOS_OK, "a batch cannot be finished");
-    if (result.status == TFOS_OK) {
-        require(tfos__encoder_row(encoder, batch, 0, &result.encoded, NULL) == TFOS_OK, "a row cannot be encoded");
-        require(tfos__json_write_row(batch, 0, &result.shown, NULL) == TFOS_OK, "a row cannot be shown");
+    for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
+        require(tfos__encoder_row(encoder, batch, row, &result.encoded, NULL) == TFOS_OK, "a row cannot be encoded");
+        require(tfos__json_write_row(batch, row, &result.shown, NULL) == TFOS_OK, "a row cannot be shown");
     }
     tfos__encoder_free(encoder);
     tfos__decoder_free(decoder);
     tfos_batch_free(batch);
-    free(exact);
     return result;
 }
 
@@ -63,21 +80,43 @@ static inline bool is_valid(const uint8_t *record, size_t bytes, bool sequence)
     return valid;
 }
 
-static inline void check_record(const tfos_schema *schema, const uint8_t *record, size_t bytes)
+static inline decoded check_record(const tfos_schema *schema, span record)
 {
     bool sequence = tfos_schema_kind(schema) == TFOS_RECORD_SEQUENCE;
-    bool valid = is_valid(record, bytes, sequence);
-    decoded first = decode_one(schema, record, bytes);
-    require(!valid || first.status != TFOS_CORRUPT, "a message that verifies does not parse");
-    if (first.status == TFOS_OK) {
-        require(is_valid(first.encoded.data, first.encoded.size, sequence), "what was encoded is no message");
-        decoded again = decode_one(schema, first.encoded.data, first.encoded.size);
-        require(again.status == TFOS_OK, "what was encoded cannot be decoded");
+    bool valid = is_valid(record.at, record.bytes, sequence);
+    decoded first = decode(schema, &record, 1);
+    require(!valid || first.status[0] != TFOS_CORRUPT, "a message that verifies does not parse");
+    if (first.status[0] == TFOS_OK) {
+        span encoded = {first.encoded.data, first.encoded.size};
+        require(is_valid(encoded.at, encoded.bytes, sequence), "what was encoded is no message");
+        decoded again = decode(schema, &encoded, 1);
+        require(again.status[0] == TFOS_OK, "what was encoded cannot be decoded");
         require(same(&again.shown, &first.shown), "what was encoded reads as something else");
         require(same(&again.encoded, &first.encoded), "what was encoded is encoded differently");
         free_decoded(&again);
     }
+    return first;
+}
+
+/* What a record gives does not depend on those before it, whatever the decoder remembers of them. */
+static inline void check_pair(const tfos_schema *schema, span left, span right)
+{
+    const span records[MOST_RECORDS] = {left, right, right, left, left, right};
+    const bool is_left[MOST_RECORDS] = {true, false, false, true, true, false};
+    decoded first = check_record(schema, left);
+    decoded second = check_record(schema, right);
+    decoded all = decode(schema, records, MOST_RECORDS);
+    tfos__buffer expected = {0};
+    for (size_t i = 0; i < MOST_RECORDS; i++) {
+        const decoded *alone = is_left[i] ? &first : &second;
+        require(all.status[i] == alone->status[0], "a record ends otherwise than alone");
+        append(&expected, alone->shown.data, alone->shown.size);
+    }
+    require(same(&all.shown, &expected), "a record reads as something else than alone");
+    tfos__buffer_reset(&expected);
     free_decoded(&first);
+    free_decoded(&second);
+    free_decoded(&all);
 }
 
 static inline void check_inference(const uint8_t *data, size_t cut, size_t bytes, tfos_record_kind kind)
@@ -126,8 +165,7 @@ static inline int check_messages(const char *schema_json, const uint8_t *data, s
         return 0;
     }
     size_t cut = (bytes - 1) * data[0] / 255;
-    check_record(schema, data + 1, cut);
-    check_record(schema, data + 1 + cut, bytes - 1 - cut);
+    check_pair(schema, (span){data + 1, cut}, (span){data + 1 + cut, bytes - 1 - cut});
     check_inference(data + 1, cut, bytes - 1, tfos_schema_kind(schema));
     return 0;
 }

@@ -156,6 +156,8 @@ def example():
     yield "out_of_range", two(features(1, i2=ints(1 << 40, 1)), features(1, b=ints(2)))
     yield "not_utf8", two(features(1, s=texts(b"\xc3")), field(1, entry(b"\xff", ints(1))))
     yield "endless_number", two(features(1, **{"is": field(3, field(1, b"\x01" * 30 + b"\x80" * 10 + b"\x01"))}), usual)
+    many = field(3, field(1, b"\x01" * 300) + b"\x0c")
+    yield "list_in_scalar", two(features(1, i=many), usual)
     yield "cut", two(usual[:-1], lists[:-2])
     yield "groups", two(b"\x0b\x0c" + usual, b"\x0b" * 90 + b"\x0c" * 90)
     yield "long_name", two(field(1, entry(b"n" * 60, ints(1))), field(1, entry(b"n" * 60, ints(2))))
