@@ -140,6 +140,16 @@ static outcome read_file(const tfos_paths *paths, tfos_read_options options)
     return result;
 }
 
+/* Such a file is refused when it is said to be uncompressed. */
+static bool looks_compressed(const tfos__buffer *file)
+{
+    uint64_t length;
+    const uint8_t *at = file->data;
+    bool gzip = file->size >= 3 && at[0] == 0x1F && at[1] == 0x8B && at[2] == 8;
+    bool zlib = file->size >= 2 && at[0] == 0x78 && (at[0] * 256 + at[1]) % 31 == 0;
+    return (gzip || zlib) && !header_at(file, 0, &length);
+}
+
 static void check_plain(const tfos_paths *paths, const tfos__buffer *file, size_t border)
 {
     tfos_read_options options;
@@ -148,8 +158,9 @@ static void check_plain(const tfos_paths *paths, const tfos__buffer *file, size_
     tfos_read_options_init(&options);
     options.codec = TFOS_CODEC_NONE;
     outcome strict = read_file(paths, options);
-    if (strict.status == TFOS_CORRUPT && strict.frames.size == 0 && strict.progress.done_bytes == 0) {
-        goto done; /* the first bytes look like a compressed file, which was refused */
+    if (looks_compressed(file)) {
+        require(strict.status == TFOS_CORRUPT, "a compressed file was read as it is");
+        goto done;
     }
     options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
     for (options.batch_rows = 1; options.batch_rows < 1000; options.batch_rows += 700) {
