@@ -418,6 +418,74 @@ static void test_pipes(void **state)
     assert_int_equal(result.progress.skipped_records, 1);
 }
 
+typedef tfos_status (*pipe_function)(const char *path, int64_t *out, tfos_error *error);
+
+static tfos_status with_pipe(void **state, helper_bytes bytes, pipe_function function, int64_t *out, tfos_error *error)
+{
+    piped pipe = {.path = helper_path(state, "pipe"), .bytes = bytes};
+    assert_int_equal(mkfifo(pipe.path, 0666), 0);
+    assert_int_equal(pthread_create(&pipe.thread, NULL, feed_pipe, &pipe), 0);
+    tfos_status status = function(pipe.path, out, error);
+    assert_int_equal(pthread_join(pipe.thread, NULL), 0);
+    assert_int_equal(unlink(pipe.path), 0);
+    return status;
+}
+
+static tfos_status count_pipe(const char *path, int64_t *out, tfos_error *error)
+{
+    return tfos_records_count(path, TFOS_CODEC_AUTO, out, error);
+}
+
+static tfos_status verify_pipe(const char *path, int64_t *out, tfos_error *error)
+{
+    tfos_progress progress = {0};
+    tfos_status status = tfos_records_verify(helper_paths(path), NULL, false, NULL, NULL, &progress, error);
+    *out = progress.records;
+    return status;
+}
+
+/* What needs one pass only works with a pipe. */
+static void test_pipes_are_counted_and_verified(void **state)
+{
+    helper_sample sample = helper_small_sample();
+    int64_t count = -1;
+    tfos_error error = {0};
+    assert_int_equal(with_pipe(state, sample.file, count_pipe, &count, &error), TFOS_OK);
+    assert_int_equal(count, sample.count);
+    assert_int_equal(with_pipe(state, helper_deflate(sample.file, TFOS_CODEC_GZIP), count_pipe, &count, &error),
+                     TFOS_OK);
+    assert_int_equal(count, sample.count);
+    count = -1;
+    assert_int_equal(with_pipe(state, sample.file, verify_pipe, &count, &error), TFOS_OK);
+    assert_int_equal(count, sample.count);
+}
+
+/* What needs two passes, or a place in the middle, says so instead of finding nothing or waiting for ever. */
+static void test_what_a_pipe_cannot(void **state)
+{
+    const char *path = helper_path(state, "pipe");
+    assert_int_equal(mkfifo(path, 0666), 0);
+    int keep_open = open(path, O_RDWR | O_CLOEXEC); /* so that opening it does not wait for a writer */
+    assert_true(keep_open >= 0);
+    helper_bytes record = helper_frame(helper_from_text("x"));
+    assert_int_equal(write(keep_open, record.data, record.count), record.count);
+    tfos_read_options options;
+    tfos_read_options_init(&options);
+    options.threads = 0;
+    helper_result result = helper_read(path, &options);
+    assert_int_equal(result.status, TFOS_INVALID);
+    helper_expect_in(result.error.message, "can be read only once");
+    options = helper_raw_options();
+    options.range_start = 16;
+    result = helper_read(path, &options);
+    assert_int_equal(result.status, TFOS_UNSUPPORTED);
+    helper_expect_in(result.error.message, "found a pipe");
+    assert_int_equal(write(keep_open, record.data, record.count), record.count);
+    tfos_error error = {0};
+    assert_int_equal(tfos_index_build(path, NULL, &error), TFOS_UNSUPPORTED);
+    close(keep_open);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)
 
 int main(void)
@@ -439,6 +507,8 @@ int main(void)
         IN_FOLDER(test_options_out_of_range),
         IN_FOLDER(test_files_that_cannot_be_opened),
         IN_FOLDER(test_pipes),
+        IN_FOLDER(test_pipes_are_counted_and_verified),
+        IN_FOLDER(test_what_a_pipe_cannot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
