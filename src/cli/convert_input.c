@@ -1,10 +1,10 @@
 /* Rows from TFRecord, CSV and JSON lines. Text files are read one after the other, in the calling thread. */
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/status.h"
 #include "cli/convert.h"
+#include "fs/fs.h"
 #include "record/codec.h"
 #include "record/json_lines.h"
 
@@ -63,18 +63,6 @@ static void close_text(tfos__convert_input *input)
 
 /* ---- schema of text files ---- */
 
-static tfos_status check_twice(const tfos_paths *paths, tfos_error *error)
-{
-    for (size_t i = 0; i < paths->count; i++) {
-        struct stat info;
-        if (stat(paths->path[i], &info) == 0 && !S_ISREG(info.st_mode)) {
-            return tfos__fail(error, TFOS_INVALID,
-                              "%s can be read only once, and its schema is not known: pass --schema", paths->path[i]);
-        }
-    }
-    return TFOS_OK;
-}
-
 static tfos_status survey_files(tfos__convert_input *input, tfos__csv_survey *csv, tfos__json_survey *json,
                                 tfos_error *error)
 {
@@ -114,7 +102,7 @@ static tfos_status survey(tfos__convert_input *input, tfos_error *error)
 {
     tfos__csv_survey *csv = NULL;
     tfos__json_survey *json = NULL;
-    TFOS_TRY(check_twice(input->paths, error));
+    TFOS_TRY(tfos__paths_check_twice(input->paths, error));
     tfos_status status = input->format == CONVERT_CSV ? tfos__csv_survey_new(input->csv, &csv, error)
                                                       : tfos__json_survey_new(&json, error);
     if (status == TFOS_OK) {

@@ -1,41 +1,11 @@
 /* CSV: any bytes are read or refused, and what was read is the same after it has been written and read again.
  *
  * The first byte chooses the options, the second how many bytes a read gets; the rest is the file. */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "fuzz_tools.h"
 #include "record/csv.h"
 #include "record/json_lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-typedef struct memory {
-    const uint8_t *bytes;
-    size_t left;
-    size_t step;
-} memory;
-
-static tfos_status read_memory(void *context, void *to, size_t bytes, size_t *got, tfos_error *error)
-{
-    (void)error;
-    memory *self = context;
-    size_t most = self->left < self->step ? self->left : self->step;
-    *got = most < bytes ? most : bytes;
-    if (*got > 0) {
-        memcpy(to, self->bytes, *got);
-    }
-    self->bytes += *got;
-    self->left -= *got;
-    return TFOS_OK;
-}
-
-static void require(bool condition, const char *what)
-{
-    if (!condition) {
-        fprintf(stderr, "fuzz_csv: %s\n", what);
-        abort();
-    }
-}
 
 static tfos_schema *survey(const tfos__csv_options *options, memory from)
 {

@@ -20,6 +20,27 @@ static inline void require(bool condition, const char *what)
     }
 }
 
+/* Bytes in memory as a stream that gives at most `step` of them at a time. */
+typedef struct memory {
+    const uint8_t *bytes;
+    size_t left;
+    size_t step;
+} memory;
+
+static inline tfos_status read_memory(void *context, void *to, size_t bytes, size_t *got, tfos_error *error)
+{
+    (void)error;
+    memory *self = context;
+    size_t most = self->left < self->step ? self->left : self->step;
+    *got = most < bytes ? most : bytes;
+    if (*got > 0) {
+        memcpy(to, self->bytes, *got);
+    }
+    self->bytes += *got;
+    self->left -= *got;
+    return TFOS_OK;
+}
+
 static inline void append(tfos__buffer *to, const void *bytes, size_t count)
 {
     require(tfos__buffer_append(to, bytes, count, NULL) == TFOS_OK, "no memory");
