@@ -234,23 +234,34 @@ tfos_status tfos_schema_from_json(const char *text, size_t bytes, tfos_schema **
     return status;
 }
 
-static json_object *json_of(const tfos_field *field)
+/* Written without json-c, which aborts the process when it is out of memory. Names are valid UTF-8. */
+static tfos_status put_string(tfos__buffer *text, const char *string, tfos_error *error)
 {
-    json_object *object = json_object_new_object();
-    json_object_object_add(object, "name", json_object_new_string(field->name));
-    json_object_object_add(object, "type", json_object_new_string(tfos_type_name(field->type)));
-    json_object *shape = json_object_new_array();
+    TFOS_TRY(tfos__buffer_append(text, "\"", 1, error));
+    for (const unsigned char *at = (const unsigned char *)string; *at != '\0'; at++) {
+        if (*at < 0x20) {
+            TFOS_TRY(tfos__buffer_printf(text, error, "\\u%04x", *at));
+        } else {
+            TFOS_TRY(tfos__buffer_append(text, "\\", *at == '"' || *at == '\\', error));
+            TFOS_TRY(tfos__buffer_append(text, at, 1, error));
+        }
+    }
+    return tfos__buffer_append(text, "\"", 1, error);
+}
+
+static tfos_status put_field(tfos__buffer *text, const tfos_field *field, tfos_error *error)
+{
+    char shape[32] = "[ ]";
     if (field->shape == TFOS_SHAPE_FIXED) {
-        json_object_array_add(shape, json_object_new_int(field->length));
+        snprintf(shape, sizeof shape, "[ %d ]", (int)field->length);
     } else if (field->shape == TFOS_SHAPE_RAGGED) {
-        json_object_array_add(shape, NULL);
+        snprintf(shape, sizeof shape, "[ null ]");
     }
-    json_object_object_add(object, "shape", shape);
-    json_object_object_add(object, "nullable", json_object_new_boolean(field->nullable));
-    if (field->feature_list) {
-        json_object_object_add(object, "feature_list", json_object_new_boolean(true));
-    }
-    return object;
+    TFOS_TRY(tfos__buffer_printf(text, error, "{ \"name\": "));
+    TFOS_TRY(put_string(text, field->name, error));
+    return tfos__buffer_printf(text, error, ", \"type\": \"%s\", \"shape\": %s, \"nullable\": %s%s }",
+                               tfos_type_name(field->type), shape, field->nullable ? "true" : "false",
+                               field->feature_list ? ", \"feature_list\": true" : "");
 }
 
 tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_error *error)
@@ -260,11 +271,8 @@ tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_erro
                                              tfos_record_kind_name(tfos_schema_kind(schema)));
     size_t count = tfos_schema_field_count(schema);
     for (size_t i = 0; i < count && status == TFOS_OK; i++) {
-        json_object *field = json_of(tfos_schema_field(schema, i));
-        const char *line =
-            json_object_to_json_string_ext(field, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-        status = tfos__buffer_printf(&text, error, "%s\n  %s", i == 0 ? "" : ",", line);
-        json_object_put(field);
+        status = tfos__buffer_printf(&text, error, "%s\n  ", i == 0 ? "" : ",");
+        status = status == TFOS_OK ? put_field(&text, tfos_schema_field(schema, i), error) : status;
     }
     if (status == TFOS_OK) {
         status = tfos__buffer_printf(&text, error, "]}");
