@@ -13,6 +13,8 @@
 #include "base/status.h"
 #include "record/shape.h"
 
+enum { MAX_FILLED_VALUES = 1 << 26 };
+
 typedef struct target {
     tfos__vector *vector; /* of the current batch */
     tfos__vector *leaf;   /* its innermost level */
@@ -30,10 +32,11 @@ typedef enum pass_kind { PASS_ALL, PASS_COUNT, PASS_LAST } pass_kind;
 struct tfos__decoder {
     tfos_schema *schema;
     tfos_record_kind record_kind;
-    int64_t room; /* rows that the batch may get */
-    int64_t row;  /* the next */
-    size_t met;   /* columns met in this row */
-    bool nulls;   /* some column of this row is null */
+    int64_t room;   /* rows that the batch may get */
+    int64_t row;    /* the next */
+    size_t met;     /* columns met in this row */
+    bool nulls;     /* some column of this row is null */
+    int64_t filled; /* values of this batch that stand for missing lists inside feature lists */
     pass_kind pass;
     size_t count;
     target *columns;
@@ -87,6 +90,7 @@ tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64
 {
     decoder->row = 0;
     decoder->room = rows;
+    decoder->filled = 0;
     for (size_t i = 0; i < decoder->count; i++) {
         target *column = &decoder->columns[i];
         column->vector = tfos__batch_vector(batch, i);
@@ -261,6 +265,24 @@ static tfos_status end_row(target *column, tfos__vector *level, int64_t values, 
     return TFOS_OK;
 }
 
+/* A feature without a kind. Inside a feature list, two bytes then stand for all values of a list of fixed length, as
+ * often as a record has room for them: what a batch may hold of these is bounded. */
+static tfos_status put_null(tfos__decoder *decoder, target *column, tfos__vector *level, tfos_error *error)
+{
+    if (level != column->vector && column->field->shape == TFOS_SHAPE_FIXED) {
+        decoder->filled += column->field->length;
+        if (decoder->filled > MAX_FILLED_VALUES) {
+            return tfos__fail(
+                error, TFOS_LIMIT,
+                "column '%s': missing lists of %d values would take more than %d values of a batch: declare the "
+                "shape [null], or lower batch_rows",
+                shown(column).text, (int)column->field->length, MAX_FILLED_VALUES);
+        }
+    }
+    decoder->nulls = true;
+    return tfos__vector_push_null(level, error);
+}
+
 static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vector *level, tfos__wire value,
                                tfos_error *error)
 {
@@ -269,8 +291,7 @@ static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vec
         return not_a_message(decoder, error);
     }
     if (feature.kind == TFOS__FEATURE_NONE) {
-        decoder->nulls = true;
-        return tfos__vector_push_null(level, error);
+        return put_null(decoder, column, level, error);
     }
     if (feature.kind != column->kind) {
         return tfos__fail(error, TFOS_MISMATCH, "column '%s': expected %s values for type %s, found %s",
