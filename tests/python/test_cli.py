@@ -880,7 +880,7 @@ def test_files_appear_only_when_complete(slow_conversion):
 
 def test_a_pipe_needs_a_schema(tmp_path):
     os.mkfifo(tmp_path / "in.csv")
-    assert "pass --schema" in fails(2, "convert", tmp_path / "in.csv", tmp_path / "out")
+    assert "can be read only once" in fails(2, "convert", tmp_path / "in.csv", tmp_path / "out")
 
 
 def run_on_pipe(path, data, *arguments, code=0):

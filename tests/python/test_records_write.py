@@ -189,7 +189,7 @@ def test_pyarrow(path):
     table = pa.table(
         {
             "i": pa.array([1, None, 3], pa.uint8()),
-            "f": pa.array([0.5, 1.5, None], pa.float16()),
+            "f": pa.array([np.float16(0.5), np.float16(1.5), None], pa.float16()),
             "s": pa.array(["a", "b", "a"]).dictionary_encode(),
             "v": pa.array(["short", "a string of more than twelve bytes", None], pa.string_view()),
             "l": pa.array([[1.0], [], None], pa.large_list(pa.float64())),
