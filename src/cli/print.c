@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "column/vector.h"
 #include "record/json_lines.h"
 
 tfos__cli_text tfos__cli_show_bytes(double bytes)
@@ -218,7 +219,7 @@ static void show_list(const tfos_vector *vector, int64_t row, size_t width, tfos
 
 void tfos__cli_show_value(const tfos_vector *vector, int64_t row, size_t width, tfos__buffer *out)
 {
-    if (vector->validity != NULL && !tfos__bit_get(vector->validity, row)) {
+    if (tfos__vector_is_null(vector, row)) {
         append(out, "null");
     } else if (vector->layout == TFOS_LAYOUT_BYTES) {
         show_bytes(vector, row, width, out);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "column/schema.h"
+#include "column/vector.h"
 #include "record/json_lines.h"
 #include "record/number.h"
 
@@ -118,11 +118,6 @@ static void take_rows(column_stats *stats, const tfos_vector *vector, int64_t st
     take_rows(stats, vector->child, child_start(vector, start), child_start(vector, end), false);
 }
 
-static bool is_null(const tfos_vector *vector, int64_t row)
-{
-    return vector->validity != NULL && !tfos__bit_get(vector->validity, row);
-}
-
 /* Null rows of a fixed list hold zeros, which are no values: rows are taken in runs between nulls. */
 static void take_column(column_stats *stats, const tfos_vector *vector)
 {
@@ -134,11 +129,11 @@ static void take_column(column_stats *stats, const tfos_vector *vector)
     }
     for (int64_t row = 0; row < vector->length;) {
         int64_t start = row;
-        while (row < vector->length && !is_null(vector, row)) {
+        while (row < vector->length && !tfos__vector_is_null(vector, row)) {
             row++;
         }
         take_rows(stats, vector, start, row, true);
-        while (row < vector->length && is_null(vector, row)) {
+        while (row < vector->length && tfos__vector_is_null(vector, row)) {
             row++;
         }
     }

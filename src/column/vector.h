@@ -65,6 +65,12 @@ tfos_status tfos__vector_finish(tfos__vector *vector, tfos_error *error);
 /* Bytes of memory held, children included. */
 size_t tfos__vector_memory(const tfos__vector *vector);
 
+/* Whether a row of a finished vector, of ours or of the public header's, has no value. */
+static inline bool tfos__vector_is_null(const tfos_vector *vector, int64_t row)
+{
+    return vector->validity != NULL && !tfos__bit_get(vector->validity, row);
+}
+
 static inline int32_t *tfos__vector_offsets(tfos__vector *vector)
 {
     return (int32_t *)(void *)vector->offsets.data;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "column/schema.h"
+#include "column/vector.h"
 #include "record/base64.h"
 #include "record/csv.h"
 #include "record/number.h"
@@ -154,11 +154,6 @@ tfos_status tfos__csv_write_header(const tfos_schema *schema, char delimiter, tf
     return put(out, '\n', error);
 }
 
-static bool is_null(const tfos_vector *vector, int64_t row)
-{
-    return vector->validity != NULL && !tfos__bit_get(vector->validity, row);
-}
-
 tfos_status tfos__csv_write_row(const tfos_batch *batch, int64_t row, char delimiter, tfos__buffer *out,
                                 tfos_error *error)
 {
@@ -168,7 +163,7 @@ tfos_status tfos__csv_write_row(const tfos_batch *batch, int64_t row, char delim
     for (size_t i = 0; i < count; i++) {
         const tfos_vector *vector = tfos_batch_column(batch, i);
         bool list = vector->layout == TFOS_LAYOUT_FIXED_LIST;
-        bool missing = is_null(vector, row);
+        bool missing = tfos__vector_is_null(vector, row);
         int64_t values = list ? vector->list_length : 1;
         for (int64_t j = 0; j < values; j++) {
             if (!first) {

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "base/wire.h"
-#include "column/schema.h"
+#include "column/vector.h"
 #include "record/example.h"
 
 typedef struct prepared {
@@ -84,11 +84,6 @@ typedef struct run {
     int64_t first;
     int64_t count;
 } run;
-
-static bool is_null(const tfos_vector *vector, int64_t row)
-{
-    return vector->validity != NULL && !tfos__bit_get(vector->validity, row);
-}
 
 /* The values of row `row` at `level`, which is a list or the values themselves. */
 static run run_of(const tfos_vector *level, int64_t row)
@@ -239,7 +234,7 @@ static tfos_status check_doubles(const prepared *column, run values, int64_t row
 static tfos_status append_feature(const prepared *column, const tfos_vector *vector, int64_t row, tfos__buffer *out,
                                   tfos_error *error)
 {
-    if (is_null(vector, row)) {
+    if (tfos__vector_is_null(vector, row)) {
         return TFOS_OK;
     }
     run values = run_of(vector, row);
@@ -255,14 +250,14 @@ static tfos_status append_feature(const prepared *column, const tfos_vector *vec
 /* A null inside a feature list is a Feature without a kind. */
 static size_t size_inner(const prepared *column, const tfos_vector *inner, int64_t row)
 {
-    size_t bytes = is_null(inner, row) ? 0 : size_feature(column, run_of(inner, row)).feature;
+    size_t bytes = tfos__vector_is_null(inner, row) ? 0 : size_feature(column, run_of(inner, row)).feature;
     return 1 + tfos__wire_varint_bytes(bytes) + bytes;
 }
 
 static tfos_status append_feature_list(const prepared *column, const tfos_vector *vector, int64_t row,
                                        tfos__buffer *out, tfos_error *error)
 {
-    if (is_null(vector, row)) {
+    if (tfos__vector_is_null(vector, row)) {
         return TFOS_OK;
     }
     const tfos_vector *inner = vector->child;
@@ -277,7 +272,7 @@ static tfos_status append_feature_list(const prepared *column, const tfos_vector
     uint8_t *to = write_entry_head(out->data + out->size, column, total);
     for (int64_t i = first; i < last; i++) {
         *to++ = TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES);
-        if (is_null(inner, i)) {
+        if (tfos__vector_is_null(inner, i)) {
             *to++ = 0;
             continue;
         }

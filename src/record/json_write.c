@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/status.h"
+#include "column/vector.h"
 #include "record/base64.h"
 #include "record/json_lines.h"
 #include "record/number.h"
@@ -108,7 +109,7 @@ static tfos_status put_leaf(const tfos_vector *leaf, int64_t index, tfos__buffer
 
 tfos_status tfos__json_write_value(const tfos_vector *vector, int64_t row, tfos__buffer *out, tfos_error *error)
 {
-    if (vector->validity != NULL && !tfos__bit_get(vector->validity, row)) {
+    if (tfos__vector_is_null(vector, row)) {
         return put(out, "null", error);
     }
     if (vector->layout == TFOS_LAYOUT_VALUES || vector->layout == TFOS_LAYOUT_BYTES) {

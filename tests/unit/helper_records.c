@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -152,6 +153,18 @@ void helper_to_file(const char *path, helper_bytes bytes)
         at += (size_t)written;
     }
     assert_int_equal(close(descriptor), 0);
+}
+
+size_t helper_count_files(const char *folder)
+{
+    size_t count = 0;
+    DIR *listing = opendir(folder);
+    assert_non_null(listing);
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
+    closedir(listing);
+    return count;
 }
 
 bool helper_exists(const char *path)

@@ -32,6 +32,8 @@ helper_bytes helper_repeat(uint8_t byte, size_t count);
 helper_bytes helper_of_file(const char *path);
 void helper_to_file(const char *path, helper_bytes bytes);
 bool helper_exists(const char *path);
+/* Files of a folder, the hidden ones too. */
+size_t helper_count_files(const char *folder);
 bool helper_equal(helper_bytes left, helper_bytes right);
 
 /* Bytes from numbers: HEX(0x0A, 0x00). */

@@ -1,5 +1,4 @@
 /* Files that appear whole or not at all. */
-#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -36,32 +35,20 @@ static void expect_content(const char *path, const char *text)
     assert_true(helper_equal(helper_of_file(path), helper_from_text(text)));
 }
 
-static size_t count_files(const char *folder)
-{
-    size_t count = 0;
-    DIR *listing = opendir(folder);
-    assert_non_null(listing);
-    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    }
-    closedir(listing);
-    return count;
-}
-
 static void test_a_file_appears_on_commit(void **state)
 {
     const char *path = helper_path(state, "out");
     tfos__output *output = open_output(path, false);
     write_text(output, "half");
     assert_false(helper_exists(path));
-    assert_int_equal(count_files(*state), 1); /* hidden, beside its name */
+    assert_int_equal(helper_count_files(*state), 1); /* hidden, beside its name */
     tfos_paths *paths = NULL;
     const char *folder = *state;
     assert_int_equal(tfos_paths_expand(&folder, 1, &paths, NULL), TFOS_NOT_FOUND); /* listings do not see it */
     write_text(output, " and half");
     assert_int_equal(tfos__output_commit(output, NULL), TFOS_OK);
     expect_content(path, "half and half");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 static void test_an_abort_leaves_nothing(void **state)
@@ -69,7 +56,7 @@ static void test_an_abort_leaves_nothing(void **state)
     tfos__output *output = open_output(helper_path(state, "out"), false);
     write_text(output, "x");
     tfos__output_abort(output);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
     tfos__output_abort(NULL);
 }
 
@@ -90,7 +77,7 @@ static void test_a_file_that_exists(void **state)
     write_text(output, "newer");
     tfos__output_abort(output);
     expect_content(path, "new");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 static void test_a_name_that_is_taken_meanwhile(void **state)
@@ -103,7 +90,7 @@ static void test_a_name_that_is_taken_meanwhile(void **state)
     assert_int_equal(tfos__output_commit(output, &error), TFOS_EXISTS);
     helper_expect_in(error.message, "out: the finished file cannot take its name");
     expect_content(path, "theirs");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 static void test_two_writers_of_one_name(void **state)
@@ -116,7 +103,7 @@ static void test_two_writers_of_one_name(void **state)
     assert_int_equal(tfos__output_commit(second, NULL), TFOS_OK);
     assert_int_equal(tfos__output_commit(first, NULL), TFOS_OK);
     expect_content(path, "first");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 /* In containers a process that died and the one that follows it have the same number: what the first left behind must
@@ -132,7 +119,7 @@ static void test_left_over_hidden_files(void **state)
     write_text(output, "x");
     assert_int_equal(tfos__output_commit(output, NULL), TFOS_OK);
     expect_content(helper_path(state, "out"), "x");
-    assert_int_equal(count_files(*state), 65);
+    assert_int_equal(helper_count_files(*state), 65);
 }
 
 /* The hidden name is longer than the name; a name that may just be as long as it is must still work. */
@@ -145,7 +132,7 @@ static void test_the_longest_name(void **state)
     write_text(output, "x");
     assert_int_equal(tfos__output_commit(output, NULL), TFOS_OK);
     expect_content(helper_path(state, name), "x");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 static void refuse(const char *path, tfos_status status, const char *why)
@@ -172,7 +159,7 @@ static void test_what_cannot_be_written(void **state)
     helper_to_file(helper_path(state, "file"), helper_from_text("x"));
     refuse(helper_path(state, "file/x"), TFOS_NOT_FOUND, "file/x");
     refuse((const char *)helper_repeat('p', 5000).data, TFOS_INVALID, "may have 4032 bytes, found 5000");
-    assert_int_equal(count_files(*state), 1);
+    assert_int_equal(helper_count_files(*state), 1);
 }
 
 static void test_no_permission(void **state)
@@ -222,7 +209,7 @@ static void test_a_limit_on_the_size_of_files(void **state)
     write_until_full(helper_path(state, "out"));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
 }
 
 static void test_a_full_disk(void **state)
@@ -233,7 +220,7 @@ static void test_a_full_disk(void **state)
         skip(); /* only root may mount, and not everywhere */
     }
     write_until_full(helper_path(state, "disk/out"));
-    size_t left = count_files(disk);
+    size_t left = helper_count_files(disk);
     assert_int_equal(umount(disk), 0);
     assert_int_equal(left, 0);
 }
@@ -248,9 +235,9 @@ static void test_interruption_removes_hidden_files(void **state)
     }
     assert_int_equal(tfos__output_commit(outputs[3], NULL), TFOS_OK);
     tfos__output_abort(outputs[5]);
-    assert_int_equal(count_files(*state), 9);
+    assert_int_equal(helper_count_files(*state), 9);
     tfos__outputs_unlink_all();
-    assert_int_equal(count_files(*state), 1); /* what was committed stays */
+    assert_int_equal(helper_count_files(*state), 1); /* what was committed stays */
     assert_true(helper_exists(helper_path(state, "out3")));
     for (int i = 0; i < 10; i++) {
         if (i != 3 && i != 5) {

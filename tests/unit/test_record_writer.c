@@ -1,5 +1,4 @@
 /* Writer: the codec of a name, the first error for ever, and files that the reader reads. */
-#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,18 +25,6 @@ static tfos_writer *open_writer(const char *path, const tfos_write_options *opti
 static void write_text(tfos_writer *writer, const char *text)
 {
     assert_int_equal(tfos_writer_record(writer, text, strlen(text), NULL), TFOS_OK);
-}
-
-static size_t count_files(const char *folder)
-{
-    size_t count = 0;
-    DIR *listing = opendir(folder);
-    assert_non_null(listing);
-    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    }
-    closedir(listing);
-    return count;
 }
 
 static void test_bytes_of_a_file(void **state)
@@ -112,7 +99,7 @@ static void test_options_out_of_range(void **state)
         helper_expect_in(error.message, "from 1 to 9, or -1");
         assert_null(writer);
     }
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
 }
 
 static void test_overwriting(void **state)
@@ -140,7 +127,7 @@ static void test_an_abort_leaves_nothing(void **state)
         assert_int_equal(tfos_writer_record(writer, helper_repeat('x', 3000).data, 3000, NULL), TFOS_OK);
     }
     tfos_writer_abort(writer);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
 }
 
 /* Records larger than the buffer, and so many that it is emptied often. */
@@ -220,7 +207,7 @@ static void test_the_first_error_stays(void **state)
     assert_int_equal(tfos_writer_record(writer, "x", 1, &again), TFOS_MISMATCH);
     assert_int_equal(tfos_writer_close(writer, &again), TFOS_MISMATCH);
     assert_string_equal(again.message, error.message);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
     tfos_batch_free(example);
     tfos_batch_free(sequence);
 }
@@ -251,7 +238,7 @@ static void test_a_full_disk(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_int_equal(closed, TFOS_NO_SPACE);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
 }
 
 static void test_a_record_that_is_too_long(void **state)
@@ -263,7 +250,7 @@ static void test_a_record_that_is_too_long(void **state)
     assert_int_equal(tfos_writer_record(writer, "x", TFOS__FRAME_MAX_PAYLOAD_BYTES + 1, &error), TFOS_LIMIT);
     helper_expect_in(error.message, "record 1 would have 2147483648 bytes, the limit is 2147483647");
     assert_int_equal(tfos_writer_close(writer, &error), TFOS_LIMIT);
-    assert_int_equal(count_files(*state), 0);
+    assert_int_equal(helper_count_files(*state), 0);
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)
