@@ -16,6 +16,14 @@ function(tfos_static_library name archive header package)
 endfunction()
 
 tfos_static_library(json_c libjson-c.a json-c/json.h libjson-c-dev)
+tfos_static_library(crypto libcrypto.a openssl/evp.h libssl-dev)
+tfos_static_library(ssl libssl.a openssl/ssl.h libssl-dev)
+set_target_properties(tfos_ssl PROPERTIES INTERFACE_LINK_LIBRARIES tfos_crypto)
+set_target_properties(tfos_crypto PROPERTIES INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS}")
+# Only for programs: Debian's archive of libuv is not position independent enough for a shared library.
+tfos_static_library(uv libuv_a.a uv.h libuv1-dev)
+set_target_properties(tfos_uv PROPERTIES INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};rt")
+tfos_static_library(http_parser libhttp_parser.a http_parser.h libhttp-parser-dev)
 
 find_path(TFOS_ZLIB_INCLUDE NAMES zlib.h)
 if(NOT TFOS_ZLIB_INCLUDE)

@@ -50,7 +50,7 @@ def rooms_in_order(tree):
 def listed_sources(tree):
     """The files that src/CMakeLists.txt builds, as room/file.c."""
     text = re.sub(r"#.*", "", tree.text("src/CMakeLists.txt"))
-    for room, files in re.findall(r"tfos_room\(\s*(\w+)\s+([^)]*)\)", text):
+    for room, files in re.findall(r"tfos_(?:service_)?room\(\s*(\w+)\s+([^)]*)\)", text):
         yield from (f"{room}/{name}" for name in files.split())
 
 
