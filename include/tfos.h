@@ -8,6 +8,8 @@
  *   reader           TFRecord files in, batches out, parsed by a pool of threads.
  *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out.
  *   index            the offsets of a TFRecord file, for seeking and splitting.
+ *   cluster          TensorFlow nodes on Spark executors, as the driver sees them: a coordinator process and its
+ * events.
  *
  * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
  * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
@@ -642,6 +644,138 @@ TFOS_API void tfos_index_free(tfos_index *index);
  * Owner: nothing changes hands.
  * Thread: any. */
 TFOS_API tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error);
+
+/* ---- Cluster --------------------------------------------------------------------------------------------------- */
+
+/* A cluster as the driver sees it. A process of our own, `tfos coordinator`, does the work; this object is the driver's
+ * end of a socket pair to it. When that end closes, however the driver ends, the coordinator stops every node. */
+typedef struct tfos_cluster tfos_cluster;
+
+typedef struct tfos_cluster_options {
+    const char
+        *command;     /* the program tfos; NULL: TFOS_COMMAND, else beside libtfos, else in bin/ beside it, else PATH */
+    const char *host; /* where nodes reach the coordinator, unless the setting server.host says otherwise */
+    int32_t nodes;    /* all of them: ps, master, evaluator and workers, in this order of their indexes */
+    int32_t ps;
+    const char *master; /* "chief", "master", or NULL for none */
+    bool evaluator;
+    bool parallel;            /* independent instances: no cluster spec, no ports, every node a worker */
+    bool no_barrier;          /* a node starts when it comes, without waiting for the others */
+    bool spark_feeds;         /* InputMode.SPARK */
+    bool native_ps;           /* ps nodes are TensorFlow servers without Python … */
+    bool native_workers;      /* … and workers */
+    bool keep_port;           /* the child asks for its port itself (release_port=False) */
+    int32_t gpus;             /* of each worker; -1: not asked for, one where there are some */
+    int32_t attempt;          /* how often the cluster was restarted */
+    int64_t timeout_ms;       /* how long to wait for all nodes to come */
+    int64_t slots;            /* tasks that Spark can run at a time now; -1: unknown */
+    int64_t slots_most;       /* … and ever, by its configuration; -1: unknown */
+    const char *slots_reason; /* where slots_most comes from: "spark.master is local[2]" */
+
+    /* What every node starts. */
+    const char *const *program;     /* NULL-terminated words */
+    const char *const *environment; /* NULL-terminated NAME=value, or NULL */
+    const char *const *tensorboard; /* NULL, or NULL-terminated words, with {port} and {host} to be replaced */
+    const void *payload;            /* for the child, as it is */
+    size_t payload_bytes;
+    const char *context;         /* JSON object for the child, as it is */
+    const char *const *settings; /* NULL, or NULL-terminated key=value, as in docs/config.md */
+} tfos_cluster_options;
+
+/* Fills in the defaults: no nodes, ten minutes to come.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_cluster_options_init(tfos_cluster_options *options);
+
+/* Checks the numbers, makes the cluster key, starts the coordinator and waits until it listens. LIMIT when Spark can
+ * never have enough task slots.
+ *
+ * Owner: the caller closes *out with tfos_cluster_close. Everything in `options` is copied.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster **out, tfos_error *error);
+
+/* What a Spark task hands to `tfos node`, with the cluster key inside: it must travel in Spark's own task data and
+ * nowhere else. The task appends what it knows itself; docs/design.md says how.
+ *
+ * Owner: the cluster.
+ * Thread: any. */
+TFOS_API void tfos_cluster_ticket(const tfos_cluster *cluster, const uint8_t **bytes, size_t *count);
+
+/* The address of the status page, with its token.
+ *
+ * Owner: the cluster.
+ * Thread: any. */
+TFOS_API const char *tfos_cluster_url(const tfos_cluster *cluster);
+
+/* Starts the node `index` on this machine, as a child of this process.
+ *
+ * Owner: the cluster, which ends it.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error);
+
+typedef enum tfos_cluster_event_kind {
+    TFOS_EVENT_NONE,     /* nothing happened in the given time */
+    TFOS_EVENT_PROGRESS, /* while nodes are waited for: count of total have come; text says what is missing */
+    TFOS_EVENT_READY,    /* all have come and know their roles; text is JSON: a list of nodes */
+    TFOS_EVENT_NODE,     /* a node is in another state: node, host, state; url of its TensorBoard if it has one */
+    TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
+    TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
+    TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
+    TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
+} tfos_cluster_event_kind;
+
+/* Texts are never NULL, and valid until the next call. */
+typedef struct tfos_cluster_event {
+    tfos_cluster_event_kind kind;
+    int64_t count;
+    int64_t total;
+    int32_t index;    /* of the node, or -1 */
+    int32_t stream;   /* 1 for stdout, 2 for stderr */
+    const char *node; /* "worker:1" */
+    const char *host;
+    const char *state;
+    const char *url;
+    const char *text;
+} tfos_cluster_event;
+
+/* Waits for the next event, at most `timeout_ms` (-1: as long as it takes). TFOS_END after OVER; IO when the
+ * coordinator is gone.
+ *
+ * Owner: the texts of *event are the cluster's.
+ * Thread: one at a time. */
+TFOS_API tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cluster_event *event,
+                                       tfos_error *error);
+
+/* Tells how many tasks Spark can run at a time now, for the progress that is shown while nodes are missing.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, tfos_error *error);
+
+/* Asks for the status; it comes as an event.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error);
+
+/* Lets the cluster end: once every worker has, ps and evaluators are stopped `grace_ms` later.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_finish(tfos_cluster *cluster, int64_t grace_ms, tfos_error *error);
+
+/* Stops every node now.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_error *error);
+
+/* Ends the coordinator, and with it whatever is left of the cluster, and waits for it.
+ *
+ * Owner: frees `cluster`.
+ * Thread: any, when no other call is under way. */
+TFOS_API void tfos_cluster_close(tfos_cluster *cluster);
 
 #ifdef __cplusplus
 }

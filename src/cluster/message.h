@@ -93,10 +93,12 @@ typedef enum tfos__message_type {
     X(WORK_FOLDER, 45, 4096)              /* START: where log files go */                                              \
     X(NATIVE, 46, 0)                      /* ASSIGN: 1 for a TensorFlow server instead of PROGRAM */                   \
     X(TENSORBOARD, 47,                                                                                                 \
-      1 << 16)           /* START: TensorBoard's command, words separated by NUL; "{port}", "{host}" replaced */       \
-    X(CLUSTER, 48, 64)   /* the cluster's name, for messages and file names */                                         \
-    X(SEQUENCE, 49, 0)   /* of LOG and ENDED messages of a node, so that a repetition after a reconnect is known */    \
-    X(REGISTERED, 50, 0) /* REGISTER: 1 when this node was registered before and comes back */
+      1 << 16)            /* START: TensorBoard's command, words separated by NUL; "{port}", "{host}" replaced */      \
+    X(CLUSTER, 48, 64)    /* the cluster's name, for messages and file names */                                        \
+    X(SEQUENCE, 49, 0)    /* of LOG and ENDED messages of a node, so that a repetition after a reconnect is known */   \
+    X(REGISTERED, 50, 0)  /* REGISTER: 1 when this node was registered before and comes back */                        \
+    X(NODE_HOST, 51, 256) /* START: the name or address by which others reach the node */                              \
+    X(SETTINGS, 52, 1 << 16) /* START: key=value …, separated by NUL */
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),
