@@ -10,7 +10,10 @@
     X(RECORDS_BATCH_BYTES, "records.batch_bytes", 16 << 20, 1, 1 << 30,                                                \
       "A batch ends once its records have this many bytes, whatever their number.")                                    \
     X(RECORDS_THREADS, "records.threads", -1, -1, 256,                                                                 \
-      "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")
+      "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")                             \
+    X(CLUSTER_BEAT_MS, "cluster.beat_ms", 1000, 10, 60000, "Milliseconds between the heartbeats of a node.")           \
+    X(CLUSTER_LEASE_MS, "cluster.lease_ms", 30000, 100, 3600000,                                                       \
+      "A node that was not heard of for so many milliseconds is lost; a node that hears nothing ends itself.")
 
 typedef enum tfos__setting {
 #define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,

@@ -258,5 +258,6 @@ extern const tfos__cli_command tfos__cli_records_stats;
 extern const tfos__cli_command tfos__cli_records_convert;
 extern const tfos__cli_command tfos__cli_records_index;
 extern const tfos__cli_command tfos__cli_config;
+extern const tfos__cli_command tfos__cli_coordinator;
 
 #endif

@@ -32,22 +32,6 @@ static int show_records_help(void)
     return tfos__cli_end_output(CLI_OK);
 }
 
-static int show_help(void)
-{
-    tfos__cli_print("tfos: TensorFlow on Spark, with a native core\n\n"
-                    "Usage: tfos COMMAND …\n\n"
-                    "Commands:\n"
-                    "  records  look at, check and make TFRecord files\n"
-                    "  config   show the settings and where they come from\n\n"
-                    "Options:\n"
-                    "  -h, --help     this text; also behind every command\n"
-                    "      --version  the version\n\n"
-                    "Example:\n"
-                    "  tfos records head data/train-00000.tfrecord\n");
-    tfos__cli_print_exit_codes();
-    return tfos__cli_end_output(CLI_OK);
-}
-
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
@@ -75,8 +59,59 @@ static int run_records(int argc, char **argv)
     return tfos__cli_fail_usage("unknown command 'records %s'; `tfos records --help` lists them", argv[0]);
 }
 
+static int run_config(int argc, char **argv)
+{
+    return tfos__cli_config.run(argc, argv);
+}
+
+static int run_coordinator(int argc, char **argv)
+{
+    return tfos__cli_coordinator.run(argc, argv);
+}
+
+/* Every command, in the order of `tfos --help`. */
+static const struct {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+    bool inner; /* started by the others */
+} commands[] = {
+    {"records", "look at, check and make TFRecord files", run_records, false},
+    {"config", "show the settings and where they come from", run_config, false},
+    {"coordinator", "keeps a cluster together", run_coordinator, true},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void show_commands(bool inner)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (commands[i].inner == inner) {
+            tfos__cli_print("  %-11s  %s\n", commands[i].name, commands[i].summary);
+        }
+    }
+}
+
+static int show_help(void)
+{
+    tfos__cli_print("tfos: TensorFlow on Spark, with a native core\n\n"
+                    "Usage: tfos COMMAND …\n\n"
+                    "Commands:\n");
+    show_commands(false);
+    tfos__cli_print("\nStarted by the others:\n");
+    show_commands(true);
+    tfos__cli_print("\nOptions:\n"
+                    "  -h, --help     this text; also behind every command\n"
+                    "      --version  the version\n\n"
+                    "Example:\n"
+                    "  tfos records head data/train-00000.tfrecord\n");
+    tfos__cli_print_exit_codes();
+    return tfos__cli_end_output(CLI_OK);
+}
+
 static int run(int argc, char **argv)
 {
+    const char *known[COMMAND_COUNT + 2] = {"--help", "--version"};
     if (argc < 2) {
         return tfos__cli_fail_usage("a command is missing; `tfos --help` lists them");
     }
@@ -87,14 +122,13 @@ static int run(int argc, char **argv)
         tfos__cli_print("tfos %s\n", tfos_version());
         return tfos__cli_end_output(CLI_OK);
     }
-    if (strcmp(argv[1], "records") == 0) {
-        return run_records(argc - 2, argv + 2);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        known[i + 2] = commands[i].name;
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 2, argv + 2);
+        }
     }
-    if (strcmp(argv[1], "config") == 0) {
-        return tfos__cli_config.run(argc - 2, argv + 2);
-    }
-    static const char *const known[] = {"records", "config", "--help", "--version"};
-    const char *near = tfos__cli_nearest(argv[1], known, sizeof known / sizeof known[0]);
+    const char *near = tfos__cli_nearest(argv[1], known, COMMAND_COUNT + 2);
     if (near != NULL) {
         return tfos__cli_fail_usage("unknown command '%s'; did you mean `tfos %s`?", argv[1], near);
     }

@@ -1,0 +1,522 @@
+/* The coordinator binds the roster to the world: a listening socket for nodes, the driver's socket, a clock.
+ *
+ * Whoever connects is a stranger until TLS has shown that it has the key, and nobody until it has said HELLO with our
+ * version and REGISTER. Strangers are bounded in number and in time and cost nobody else anything. */
+#include "cluster/coordinator.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "cluster/link.h"
+#include "cluster/roster.h"
+#include "cluster/status.h"
+
+enum {
+    TICK_MS = 100,
+    STRANGERS_MOST = 256,  /* connections beyond two for each node */
+    LAST_WORDS_MS = 20000, /* after the driver has gone, at most */
+};
+
+typedef enum peer_kind { PEER_STRANGER, PEER_GREETED, PEER_NODE, PEER_SPARE } peer_kind;
+
+typedef struct coordinator coordinator;
+
+typedef struct peer {
+    coordinator *of;
+    tfos__link *link;
+    peer_kind kind;
+    uint32_t index; /* of a node */
+    struct peer *next;
+    struct peer *previous;
+} peer;
+
+struct coordinator {
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    uv_timer_t ticker;
+    uv_signal_t terminate;
+    tfos__link *driver;
+    pid_t driver_pid;
+    uint64_t driver_left_ms;
+    tfos__tls_context *tls;
+    tfos__roster *roster;
+    peer **nodes; /* by index; NULL when not connected */
+    peer *peers;
+    size_t peer_count;
+    size_t peers_most;
+    tfos__peer_counts counts;
+    bool told[3]; /* which causes of refusal have been logged */
+    bool listening;
+    bool closing;
+    tfos_error error;
+};
+
+static uint64_t now_of(const coordinator *self)
+{
+    return uv_now(&self->loop);
+}
+
+static void tell_driver(void *context, const tfos__message *message)
+{
+    coordinator *self = context;
+    if (self->driver != NULL) {
+        tfos__link_send(self->driver, message);
+    }
+}
+
+static void tell_node(void *context, uint32_t index, const tfos__message *message)
+{
+    coordinator *self = context;
+    if (self->nodes[index] != NULL) {
+        tfos__link_send(self->nodes[index]->link, message);
+    }
+}
+
+/* ---- the end ---- */
+
+static void close_all(coordinator *self)
+{
+    if (self->closing) {
+        return;
+    }
+    self->closing = true;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        tfos__link_close(each->link);
+    }
+    if (self->driver != NULL) {
+        tfos__link_close(self->driver);
+    }
+    if (self->listening) {
+        uv_close((uv_handle_t *)&self->listener, NULL);
+    }
+    uv_close((uv_handle_t *)&self->ticker, NULL);
+    uv_close((uv_handle_t *)&self->terminate, NULL);
+}
+
+static void driver_is_gone(coordinator *self)
+{
+    if (self->driver_left_ms == 0) {
+        self->driver_left_ms = now_of(self);
+        if (self->roster != NULL) {
+            tfos__roster_stop(self->roster, "the driver is gone", now_of(self));
+        }
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    coordinator *self = timer->data;
+    uint64_t now = now_of(self);
+    if (getppid() != self->driver_pid) {
+        driver_is_gone(self);
+    }
+    if (self->roster != NULL) {
+        tfos__roster_tick(self->roster, now);
+    }
+    bool over = self->roster == NULL || tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
+    if (self->driver_left_ms != 0 && (over || now - self->driver_left_ms > LAST_WORDS_MS)) {
+        close_all(self);
+    }
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+    coordinator *self = handle->data;
+    (void)number;
+    driver_is_gone(self);
+}
+
+/* ---- nodes ---- */
+
+/* Logs the first of its kind: a stranger that tries all day must not fill the driver's terminal. */
+static void note_refusal(coordinator *self, size_t cause, uint64_t *count, const char *text)
+{
+    ++*count;
+    if (!self->told[cause]) {
+        self->told[cause] = true;
+        fprintf(stderr, "tfos coordinator: refused a connection: %s (further ones of this kind are only counted)\n",
+                text);
+    }
+}
+
+static void refuse(peer *stranger, const char *text)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    tfos__link_send(stranger->link, &message);
+    tfos__link_close(stranger->link);
+}
+
+static void greet(peer *stranger, const tfos__message *message)
+{
+    coordinator *self = stranger->of;
+    char version[64];
+    char text[256];
+    if (message->type != TFOS__MESSAGE_HELLO) {
+        note_refusal(self, 2, &self->counts.refused_other, "it did not begin with HELLO");
+        refuse(stranger, "the first message must be HELLO");
+        return;
+    }
+    tfos__message_copy(message, TFOS__FIELD_VERSION, version, sizeof version);
+    if (strcmp(version, TFOS_VERSION) != 0) {
+        snprintf(text, sizeof text,
+                 "the driver runs tfos %s, this node tfos %s; install the same version on the executors or on none",
+                 TFOS_VERSION, tfos__printable_of(version, strlen(version)).text);
+        note_refusal(self, 1, &self->counts.refused_version, text);
+        refuse(stranger, text);
+        return;
+    }
+    stranger->kind = PEER_GREETED;
+}
+
+static void register_node(peer *greeted, const tfos__message *message)
+{
+    coordinator *self = greeted->of;
+    tfos_error error;
+    uint32_t index;
+    if (message->type != TFOS__MESSAGE_REGISTER) {
+        note_refusal(self, 2, &self->counts.refused_other, "it did not register");
+        refuse(greeted, "REGISTER must follow HELLO");
+        return;
+    }
+    tfos_status status = tfos__roster_register(self->roster, message, now_of(self), &index, &error);
+    if (status == TFOS_EXISTS) {
+        greeted->kind = PEER_SPARE;
+    } else if (status != TFOS_OK) {
+        note_refusal(self, 2, &self->counts.refused_other, error.message);
+        refuse(greeted, error.message);
+    } else {
+        peer *before = self->nodes[index];
+        if (before != NULL) {
+            before->kind = PEER_GREETED; /* it has come back on another connection: this one means nothing any more */
+            tfos__link_close(before->link);
+        }
+        greeted->kind = PEER_NODE;
+        greeted->index = index;
+        self->nodes[index] = greeted;
+        tfos__roster_welcome(self->roster, index, now_of(self));
+    }
+}
+
+static void answer_spare(peer *spare, const tfos__message *message)
+{
+    tfos__message answer;
+    if (tfos__roster_phase(spare->of->roster) >= TFOS__PHASE_STOPPING) {
+        refuse(spare, "the cluster has been stopped");
+    } else if (message->type == TFOS__MESSAGE_BEAT) {
+        tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
+        tfos__link_send(spare->link, &answer);
+    }
+}
+
+static void on_node_message(tfos__link *link, const tfos__message *message, void *context)
+{
+    peer *from = context;
+    (void)link;
+    switch (from->kind) {
+    case PEER_STRANGER:
+        greet(from, message);
+        break;
+    case PEER_GREETED:
+        register_node(from, message);
+        break;
+    case PEER_NODE:
+        tfos__roster_hear(from->of->roster, from->index, message, now_of(from->of));
+        break;
+    case PEER_SPARE:
+        answer_spare(from, message);
+        break;
+    }
+}
+
+static void count_refusal(coordinator *self, const tfos_error *error)
+{
+    if (error->status == TFOS_PERMISSION) {
+        note_refusal(self, 0, &self->counts.refused_key, error->message);
+    } else if (error->status == TFOS_LIMIT) {
+        note_refusal(self, 2, &self->counts.refused_slow, error->message);
+    } else {
+        self->counts.refused_other++; /* came and went, as port scanners and health checks do */
+    }
+}
+
+static void on_node_closed(tfos__link *link, const tfos_error *error, void *context)
+{
+    peer *gone = context;
+    coordinator *self = gone->of;
+    (void)link;
+    if (gone->kind == PEER_STRANGER && error->status != TFOS_OK) {
+        count_refusal(self, error);
+    }
+    if (gone->kind == PEER_NODE) {
+        self->nodes[gone->index] = NULL;
+        if (!self->closing) {
+            tfos__roster_disconnect(self->roster, gone->index, now_of(self));
+        }
+    }
+    if (gone->previous != NULL) {
+        gone->previous->next = gone->next;
+    } else {
+        self->peers = gone->next;
+    }
+    if (gone->next != NULL) {
+        gone->next->previous = gone->previous;
+    }
+    self->peer_count--;
+    free(gone);
+}
+
+static void on_connection(uv_stream_t *listener, int code)
+{
+    static const tfos__link_events events = {.message = on_node_message, .closed = on_node_closed};
+    coordinator *self = listener->data;
+    tfos_error error;
+    peer *stranger = code == 0 ? calloc(1, sizeof *stranger) : NULL;
+    if (stranger == NULL) {
+        return;
+    }
+    stranger->of = self;
+    if (tfos__link_accept(listener, self->tls, &events, stranger, &stranger->link, &error) != TFOS_OK) {
+        free(stranger);
+        return;
+    }
+    self->counts.accepted++;
+    stranger->next = self->peers;
+    if (self->peers != NULL) {
+        self->peers->previous = stranger;
+    }
+    self->peers = stranger;
+    self->peer_count++;
+    if (self->peer_count > self->peers_most) {
+        note_refusal(self, 2, &self->counts.refused_other, "there are too many connections");
+        stranger->kind = PEER_GREETED;
+        tfos__link_close(stranger->link);
+    }
+}
+
+/* ---- listening ---- */
+
+/* Binds to `host` if it is an address of this machine, else (a name that only others know, as behind a load balancer)
+ * to all addresses. */
+static int find_address(const char *host, struct sockaddr_storage *out)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    int code = getaddrinfo(host[0] != '\0' ? host : NULL, "0", &hints, &found);
+    if (code == 0) {
+        memcpy(out, found->ai_addr, found->ai_addrlen);
+        freeaddrinfo(found);
+    }
+    return code;
+}
+
+static int try_port(coordinator *self, struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6) {
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    } else {
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    }
+    uv_tcp_init(&self->loop, &self->listener);
+    self->listener.data = self;
+    int code = uv_tcp_bind(&self->listener, (const struct sockaddr *)address, 0);
+    code = code == 0 ? uv_listen((uv_stream_t *)&self->listener, 1024, on_connection) : code;
+    if (code != 0) {
+        uv_close((uv_handle_t *)&self->listener, NULL);
+        uv_run(&self->loop, UV_RUN_NOWAIT);
+    }
+    return code;
+}
+
+static int try_ports(coordinator *self, struct sockaddr_storage *address, uint16_t first, uint16_t last)
+{
+    int code = UV_EADDRINUSE;
+    for (uint32_t port = first; port <= last && code == UV_EADDRINUSE; port++) {
+        code = try_port(self, address, (uint16_t)port);
+    }
+    return code;
+}
+
+static tfos_status listen_on(coordinator *self, const char *host, uint16_t first, uint16_t last, uint16_t *port,
+                             tfos_error *error)
+{
+    struct sockaddr_storage address = {.ss_family = AF_INET};
+    int code = UV_EADDRNOTAVAIL;
+    if (find_address(host, &address) == 0) {
+        code = try_ports(self, &address, first, last);
+    }
+    if (code == UV_EADDRNOTAVAIL && find_address("", &address) == 0) {
+        code = try_ports(self, &address, first, last);
+    }
+    if (code == UV_EADDRINUSE) {
+        return tfos__fail(error, TFOS_EXISTS,
+                          "every port from %u to %u on '%s' is in use; set TFOS_SERVER_PORT to others", first, last,
+                          host);
+    }
+    if (code != 0) {
+        return tfos__fail_errno(error, -code, "the coordinator cannot listen on '%s', port %u to %u", host, first,
+                                last);
+    }
+    self->listening = true;
+    int bytes = sizeof address;
+    uv_tcp_getsockname(&self->listener, (struct sockaddr *)&address, &bytes);
+    *port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                : ((struct sockaddr_in *)&address)->sin_port);
+    return TFOS_OK;
+}
+
+/* ---- the driver ---- */
+
+static char *status_json(void *context)
+{
+    coordinator *self = context;
+    struct timeval wall;
+    gettimeofday(&wall, NULL);
+    return tfos__status_json(self->roster, &self->counts, now_of(self),
+                             (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
+}
+
+static void fill_options(const tfos__message *open, tfos__roster_options *out)
+{
+    *out = (tfos__roster_options){
+        .roles = {.nodes = (uint32_t)tfos__message_number(open, TFOS__FIELD_NODES),
+                  .ps = (uint32_t)tfos__message_number(open, TFOS__FIELD_PS),
+                  .evaluators = (uint32_t)tfos__message_number(open, TFOS__FIELD_EVALUATORS)},
+        .attempt = (uint32_t)tfos__message_number(open, TFOS__FIELD_ATTEMPT),
+        .flags = (uint32_t)tfos__message_number(open, TFOS__FIELD_FLAGS),
+        .worker_gpus = (int64_t)tfos__message_number(open, TFOS__FIELD_WORKER_GPUS) - 1,
+        .timeout_ms = tfos__message_number(open, TFOS__FIELD_TIMEOUT_MS),
+        .beat_ms = tfos__message_number(open, TFOS__FIELD_BEAT_MS),
+        .lease_ms = tfos__message_number(open, TFOS__FIELD_LEASE_MS),
+    };
+    tfos__message_copy(open, TFOS__FIELD_MASTER, out->roles.master, sizeof out->roles.master);
+    tfos__message_copy(open, TFOS__FIELD_CLUSTER, out->name, sizeof out->name);
+}
+
+static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
+{
+    const tfos__roster_calls calls = {.to_node = tell_node, .to_driver = tell_driver, .context = self};
+    tfos__text key = tfos__message_text(open, TFOS__FIELD_KEY);
+    tfos__roster_options options;
+    char host[256];
+    uint16_t port = 0;
+    fill_options(open, &options);
+    if (key.count != TFOS__KEY_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "the cluster key has %zu bytes instead of %d", key.count,
+                          TFOS__KEY_BYTES);
+    }
+    TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, (const uint8_t *)key.at, TFOS__LINK_PURPOSE, &self->tls, error));
+    TFOS_TRY(tfos__roster_new(&options, &calls, now_of(self), &self->roster, error));
+    self->nodes = calloc(options.roles.nodes, sizeof *self->nodes);
+    if (self->nodes == NULL) {
+        return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
+    }
+    self->peers_most = 2 * (size_t)options.roles.nodes + STRANGERS_MOST;
+    tfos__message_copy(open, TFOS__FIELD_HOST, host, sizeof host);
+    TFOS_TRY(listen_on(self, host, (uint16_t)tfos__message_number(open, TFOS__FIELD_PORT),
+                       (uint16_t)tfos__message_number(open, TFOS__FIELD_PORT_LAST), &port, error));
+    tfos__message answer;
+    tfos__message_init(&answer, TFOS__MESSAGE_LISTENING);
+    tfos__message_put_string(&answer, TFOS__FIELD_HOST, host);
+    tfos__message_put_number(&answer, TFOS__FIELD_PORT, port);
+    tfos__message_put_string(&answer, TFOS__FIELD_URL, "");
+    tell_driver(self, &answer);
+    return TFOS_OK;
+}
+
+static void refuse_driver(coordinator *self, const tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+    tell_driver(self, &message);
+    tfos__link_close(self->driver);
+}
+
+static void answer_status(coordinator *self)
+{
+    tfos__message message;
+    char *json = status_json(self);
+    if (json == NULL) {
+        return;
+    }
+    size_t count = strlen(json);
+    bool fits = count <= 1 << 20;
+    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? json : "{}", fits ? count : 2);
+    tell_driver(self, &message);
+    free(json);
+}
+
+static void on_driver_message(tfos__link *link, const tfos__message *message, void *context)
+{
+    coordinator *self = context;
+    tfos_error error;
+    (void)link;
+    if (self->roster == NULL) {
+        if (message->type != TFOS__MESSAGE_OPEN) {
+            tfos__fail(&error, TFOS_INVALID, "the first message of a driver must be OPEN");
+            refuse_driver(self, &error);
+        } else if (open_cluster(self, message, &error) != TFOS_OK) {
+            refuse_driver(self, &error);
+        }
+    } else if (message->type == TFOS__MESSAGE_STATUS) {
+        answer_status(self);
+    } else {
+        tfos__roster_obey(self->roster, message, now_of(self));
+    }
+}
+
+static void on_driver_closed(tfos__link *link, const tfos_error *error, void *context)
+{
+    coordinator *self = context;
+    (void)link;
+    self->driver = NULL;
+    if (error->status != TFOS_OK && self->error.status == TFOS_OK) {
+        self->error = *error;
+    }
+    driver_is_gone(self);
+}
+
+/* ---- running ---- */
+
+tfos_status tfos__coordinator_run(int driver, tfos_error *error)
+{
+    static const tfos__link_events events = {.message = on_driver_message, .closed = on_driver_closed};
+    coordinator *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return tfos__fail_memory(error, sizeof *self);
+    }
+    self->driver_pid = getppid();
+    uv_loop_init(&self->loop);
+    uv_timer_init(&self->loop, &self->ticker);
+    uv_signal_init(&self->loop, &self->terminate);
+    self->ticker.data = self;
+    self->terminate.data = self;
+    uv_timer_start(&self->ticker, on_tick, TICK_MS, TICK_MS);
+    uv_signal_start(&self->terminate, on_terminate, SIGTERM);
+    tfos_status status = tfos__link_adopt(&self->loop, driver, &events, self, &self->driver, error);
+    if (status != TFOS_OK) {
+        close_all(self);
+    }
+    uv_run(&self->loop, UV_RUN_DEFAULT);
+    if (status == TFOS_OK && self->error.status != TFOS_OK) {
+        status = self->error.status;
+        *error = self->error;
+    }
+    uv_loop_close(&self->loop);
+    tfos__roster_free(self->roster);
+    tfos__tls_context_free(self->tls);
+    free(self->nodes);
+    free(self);
+    return status;
+}

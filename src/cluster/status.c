@@ -1,0 +1,89 @@
+/* Status as JSON. Times are given as ages in seconds, so that a reader needs no clock that agrees with ours. */
+#include "cluster/status.h"
+
+#include <json-c/json.h>
+#include <string.h>
+
+static void add_text(struct json_object *to, const char *key, const char *text)
+{
+    json_object_object_add(to, key, json_object_new_string(text));
+}
+
+static void add_number(struct json_object *to, const char *key, uint64_t number)
+{
+    json_object_object_add(to, key, json_object_new_uint64(number));
+}
+
+static void add_seconds(struct json_object *to, const char *key, double seconds)
+{
+    json_object_object_add(to, key, json_object_new_double(seconds));
+}
+
+static const char *phase_text(tfos__phase phase)
+{
+    static const char *const texts[] = {
+        [TFOS__PHASE_WAITING] = "waiting for nodes",
+        [TFOS__PHASE_RUNNING] = "running",
+        [TFOS__PHASE_STOPPING] = "stopping",
+        [TFOS__PHASE_OVER] = "over",
+    };
+    return texts[phase];
+}
+
+static struct json_object *describe_node(const tfos__roster *roster, uint32_t index, uint64_t now_ms)
+{
+    struct json_object *object = json_object_new_object();
+    tfos__node_view node;
+    char name[64];
+    tfos__roster_view(roster, index, &node);
+    tfos__node_name(node.role, node.task, name);
+    add_number(object, "index", index);
+    add_text(object, "node", name);
+    add_text(object, "role", node.role);
+    add_number(object, "task", node.task);
+    add_text(object, "host", node.host);
+    add_number(object, "port", node.port);
+    add_number(object, "pid", node.pid);
+    add_text(object, "executor", node.executor);
+    add_text(object, "gpus", node.gpus);
+    add_text(object, "state", tfos__node_state_text(node.state));
+    add_seconds(object, "uptime_s", node.since_ms != 0 ? (double)(now_ms - node.since_ms) / 1000 : 0);
+    add_seconds(object, "heard_s", node.since_ms != 0 ? (double)(now_ms - node.heard_ms) / 1000 : 0);
+    add_seconds(object, "cpu_s", (double)node.cpu_ms / 1000);
+    add_seconds(object, "cpu_share", node.cpu_share);
+    add_number(object, "rss_bytes", node.rss_bytes);
+    add_text(object, "tensorboard", node.url);
+    add_number(object, "tensorboard_pid", node.url_pid);
+    add_text(object, "ended", node.ended);
+    add_text(object, "log", node.tail);
+    return object;
+}
+
+char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, uint64_t now_ms, uint64_t wall_ms)
+{
+    const tfos__roster_options *options = tfos__roster_options_of(roster);
+    struct json_object *object = json_object_new_object();
+    struct json_object *nodes = json_object_new_array();
+    struct json_object *peers = json_object_new_object();
+    add_text(object, "cluster", options->name);
+    add_text(object, "version", TFOS_VERSION);
+    add_number(object, "time_ms", wall_ms);
+    add_text(object, "phase", phase_text(tfos__roster_phase(roster)));
+    add_number(object, "attempt", options->attempt);
+    add_number(object, "registered", tfos__roster_registered(roster));
+    add_text(object, "failure", tfos__roster_failure(roster));
+    for (uint32_t i = 0; i < options->roles.nodes; i++) {
+        json_object_array_add(nodes, describe_node(roster, i, now_ms));
+    }
+    json_object_object_add(object, "nodes", nodes);
+    add_number(peers, "accepted", counts->accepted);
+    add_number(peers, "refused_key", counts->refused_key);
+    add_number(peers, "refused_version", counts->refused_version);
+    add_number(peers, "refused_slow", counts->refused_slow);
+    add_number(peers, "refused_other", counts->refused_other);
+    json_object_object_add(object, "connections", peers);
+    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
+    char *copy = text != NULL ? strdup(text) : NULL;
+    json_object_put(object);
+    return copy;
+}
