@@ -4,9 +4,10 @@
  *   Batch                    owns a reference to a batch
  *   Column                   one level of a column; keeps its Batch alive
  *   Buffer                   memory of a batch, shown by the buffer protocol; keeps its Batch alive
+ *   Cluster                  owns a cluster; closing it ends the cluster
  *
- * What a Python programmer meets is in tensorflowonspark/records.py; NumPy is used there and not here. Data leaves and
- * enters by the buffer protocol and by Arrow capsules.
+ * What a Python programmer meets is in tensorflowonspark/records.py and TFCluster.py; NumPy is used there and not here.
+ * Data leaves and enters by the buffer protocol and by Arrow capsules.
  *
  * The GIL is released around every call that works or waits. Threads of the library never take it: their log lines are
  * queued, and whichever Python thread comes by next hands them to Python's logging. So whatever holds an object of the
@@ -30,6 +31,7 @@ static PyTypeObject *column_type;
 static PyTypeObject *buffer_type;
 static PyTypeObject *reader_type;
 static PyTypeObject *writer_type;
+static PyTypeObject *cluster_type;
 
 static void *new_object(PyTypeObject *type)
 {
@@ -1660,6 +1662,321 @@ static PyType_Slot writer_slots[] = {
     {0, NULL},
 };
 
+/* ---- Cluster ------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct cluster_object {
+    PyObject_HEAD tfos_cluster *cluster; /* NULL once closed */
+    int calls;                           /* under way, without the GIL */
+    bool waiting;                        /* a thread is in next() */
+} cluster_object;
+
+/* The words of a sequence of str, with a NULL behind them; NULL with an exception set on failure. The texts live as
+ * long as `hold`, a list. */
+static const char **words_of(PyObject *sequence, PyObject *hold)
+{
+    Py_ssize_t count = PySequence_Size(sequence);
+    const char **words = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *words);
+    if (words == NULL) {
+        return count < 0 ? NULL : (const char **)PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        PyObject *bytes = NULL;
+        bool held = item != NULL && PyUnicode_FSConverter(item, &bytes) && PyList_Append(hold, bytes) == 0;
+        words[i] = held ? PyBytes_AsString(bytes) : NULL;
+        Py_XDECREF(bytes);
+        Py_XDECREF(item);
+        if (!held) {
+            free(words);
+            return NULL;
+        }
+    }
+    return words;
+}
+
+/* The four lists of words among the options. */
+typedef struct cluster_words {
+    PyObject *from[4]; /* sequences or None */
+    const char **words[4];
+    PyObject *hold;
+} cluster_words;
+
+static bool cluster_words_init(cluster_words *self, tfos_cluster_options *options)
+{
+    self->hold = PyList_New(0);
+    for (int i = 0; i < 4; i++) {
+        if (self->hold == NULL ||
+            (self->from[i] != Py_None && !(self->words[i] = words_of(self->from[i], self->hold)))) {
+            return false;
+        }
+    }
+    options->program = self->words[0];
+    options->environment = self->words[1];
+    options->tensorboard = self->words[2];
+    options->settings = self->words[3];
+    return true;
+}
+
+static void cluster_words_reset(cluster_words *self)
+{
+    for (int i = 0; i < 4; i++) {
+        free(self->words[i]);
+    }
+    Py_XDECREF(self->hold);
+}
+
+/* Fills in the options from keywords, which have the names of the fields. The payload is the caller's to release. */
+static bool cluster_parse(PyObject *args, PyObject *keywords, tfos_cluster_options *options, cluster_words *words,
+                          Py_buffer *payload)
+{
+    static char *names[] = {"nodes",       "program",     "payload",        "context",    "host",
+                            "ps",          "master",      "evaluator",      "parallel",   "no_barrier",
+                            "spark_feeds", "native_ps",   "native_workers", "keep_port",  "gpus",
+                            "attempt",     "timeout_ms",  "slots",          "slots_most", "slots_reason",
+                            "environment", "tensorboard", "settings",       "command",    NULL};
+    int evaluator = 0, parallel = 0, no_barrier = 0, spark_feeds = 0, native_ps = 0, native_workers = 0, keep_port = 0;
+    long long timeout_ms = options->timeout_ms, slots = options->slots, slots_most = options->slots_most;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOz:Cluster", names, &options->nodes,
+                                     &words->from[0], payload, &options->context, &options->host, &options->ps,
+                                     &options->master, &evaluator, &parallel, &no_barrier, &spark_feeds, &native_ps,
+                                     &native_workers, &keep_port, &options->gpus, &options->attempt, &timeout_ms,
+                                     &slots, &slots_most, &options->slots_reason, &words->from[1], &words->from[2],
+                                     &words->from[3], &options->command)) {
+        return false;
+    }
+    options->evaluator = evaluator;
+    options->parallel = parallel;
+    options->no_barrier = no_barrier;
+    options->spark_feeds = spark_feeds;
+    options->native_ps = native_ps;
+    options->native_workers = native_workers;
+    options->keep_port = keep_port;
+    options->timeout_ms = timeout_ms;
+    options->slots = slots;
+    options->slots_most = slots_most;
+    options->payload = payload->buf;
+    options->payload_bytes = (size_t)payload->len;
+    return true;
+}
+
+/* Cluster(nodes, program, payload, context, *, …): the keywords are the fields of tfos_cluster_options. */
+static PyObject *cluster_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    tfos_cluster_options options;
+    tfos_error error;
+    tfos_status status;
+    Py_buffer payload = {0};
+    cluster_words words = {.from = {Py_None, Py_None, Py_None, Py_None}};
+    tfos_cluster_options_init(&options);
+    if (!cluster_parse(args, keywords, &options, &words, &payload)) {
+        return NULL;
+    }
+    cluster_object *self = cluster_words_init(&words, &options) ? new_object(type) : NULL;
+    if (self != NULL) {
+        Py_BEGIN_ALLOW_THREADS status = tfos_cluster_open(&options, &self->cluster, &error);
+        Py_END_ALLOW_THREADS if (status != TFOS_OK)
+        {
+            self->cluster = NULL;
+            Py_CLEAR(self);
+            raise_error(&error);
+        }
+    }
+    cluster_words_reset(&words);
+    PyBuffer_Release(&payload);
+    return (PyObject *)self;
+}
+
+static bool cluster_begin(cluster_object *self)
+{
+    if (self->cluster == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the cluster is closed");
+        return false;
+    }
+    self->calls++;
+    return true;
+}
+
+static PyObject *cluster_end(cluster_object *self, tfos_status status, const tfos_error *error)
+{
+    self->calls--;
+    return status != TFOS_OK ? raise_error(error) : Py_NewRef(Py_None);
+}
+
+/* The bytes that a Spark task hands to a node. The cluster key is inside. */
+static PyObject *cluster_ticket(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    const uint8_t *bytes;
+    size_t count;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    tfos_cluster_ticket(self->cluster, &bytes, &count);
+    self->calls--;
+    return PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)count);
+}
+
+static PyObject *cluster_url(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    self->calls--;
+    return PyUnicode_FromString(tfos_cluster_url(self->cluster));
+}
+
+static PyObject *cluster_spawn(cluster_object *self, PyObject *args)
+{
+    int index;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "i:spawn", &index) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_spawn(self->cluster, index, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+/* (kind, count, total, index, stream, node, host, state, url, text). What a program printed may be any bytes. */
+static PyObject *event_tuple(const tfos_cluster_event *event)
+{
+    static const char *const kinds[] = {
+        [TFOS_EVENT_NONE] = "none",     [TFOS_EVENT_PROGRESS] = "progress", [TFOS_EVENT_READY] = "ready",
+        [TFOS_EVENT_NODE] = "node",     [TFOS_EVENT_LOG] = "log",           [TFOS_EVENT_FAILED] = "failed",
+        [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_OVER] = "over",
+    };
+    if (event->kind == TFOS_EVENT_NONE) {
+        return Py_BuildValue("(sLLiisssss)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "");
+    }
+    PyObject *text = PyUnicode_DecodeUTF8(event->text, (Py_ssize_t)strlen(event->text), "replace");
+    return text == NULL ? NULL
+                        : Py_BuildValue("(sLLiissssN)", kinds[event->kind], (long long)event->count,
+                                        (long long)event->total, (int)event->index, (int)event->stream, event->node,
+                                        event->host, event->state, event->url, text);
+}
+
+/* The next event; None when nothing follows. */
+static PyObject *cluster_next(cluster_object *self, PyObject *args)
+{
+    long long timeout_ms;
+    tfos_cluster_event event;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L:next", &timeout_ms)) {
+        return NULL;
+    }
+    if (self->waiting) {
+        PyErr_SetString(PyExc_ValueError, "another thread is waiting for the events of this cluster");
+        return NULL;
+    }
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    self->waiting = true;
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_next(self->cluster, timeout_ms, &event, &error);
+    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    if (status == TFOS_OK) {
+        result = event_tuple(&event);
+    } else if (status == TFOS_END) {
+        result = Py_NewRef(Py_None);
+    } else {
+        raise_error(&error);
+    }
+    self->waiting = false;
+    self->calls--;
+    return result;
+}
+
+static PyObject *cluster_set_slots(cluster_object *self, PyObject *args)
+{
+    long long slots;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L:slots", &slots) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_slots(self->cluster, slots, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_ask(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_error error;
+    tfos_status status;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_ask(self->cluster, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_finish(cluster_object *self, PyObject *args)
+{
+    long long grace_ms;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L:finish", &grace_ms) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_finish(self->cluster, grace_ms, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_stop(cluster_object *self, PyObject *args)
+{
+    const char *reason;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "s:stop", &reason) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_stop(self->cluster, reason, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_close(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_cluster *cluster = self->cluster;
+    if (self->calls > 0) {
+        PyErr_SetString(PyExc_ValueError, "the cluster is in use by another thread");
+        return NULL;
+    }
+    self->cluster = NULL;
+    if (cluster != NULL) {
+        Py_BEGIN_ALLOW_THREADS tfos_cluster_close(cluster);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static void cluster_dealloc(cluster_object *self)
+{
+    if (self->cluster != NULL) {
+        tfos_cluster_close(self->cluster);
+    }
+    free_object(self);
+}
+
+static PyType_Slot cluster_slots[] = {
+    {Py_tp_new, cluster_new},
+    {Py_tp_dealloc, cluster_dealloc},
+    {Py_tp_methods, (PyMethodDef[]){{"ticket", (PyCFunction)cluster_ticket, METH_NOARGS, NULL},
+                                    {"url", (PyCFunction)cluster_url, METH_NOARGS, NULL},
+                                    {"spawn", (PyCFunction)cluster_spawn, METH_VARARGS, NULL},
+                                    {"next", (PyCFunction)cluster_next, METH_VARARGS, NULL},
+                                    {"slots", (PyCFunction)cluster_set_slots, METH_VARARGS, NULL},
+                                    {"ask", (PyCFunction)cluster_ask, METH_NOARGS, NULL},
+                                    {"finish", (PyCFunction)cluster_finish, METH_VARARGS, NULL},
+                                    {"stop", (PyCFunction)cluster_stop, METH_VARARGS, NULL},
+                                    {"close", (PyCFunction)cluster_close, METH_NOARGS, NULL},
+                                    {0}}},
+    {0, NULL},
+};
+
 /* ---- Module -------------------------------------------------------------------------------------------------------
  */
 
@@ -1681,7 +1998,8 @@ static int add_types(PyObject *module)
     add_type(module, "tensorflowonspark._native." name, sizeof(prefix##_object), prefix##_slots, callable,             \
              &prefix##_type)
     return ADD("Schema", schema, true) < 0 || ADD("Buffer", buffer, false) < 0 || ADD("Column", column, false) < 0 ||
-                   ADD("Batch", batch, false) < 0 || ADD("Reader", reader, true) < 0 || ADD("Writer", writer, true) < 0
+                   ADD("Batch", batch, false) < 0 || ADD("Reader", reader, true) < 0 ||
+                   ADD("Writer", writer, true) < 0 || ADD("Cluster", cluster, true) < 0
                ? -1
                : 0;
 #undef ADD
@@ -1703,7 +2021,7 @@ static PyObject *get_logger(void)
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "tensorflowonspark._native",
-    .m_doc = "tfos.h as Python objects; use tensorflowonspark.records.",
+    .m_doc = "tfos.h as Python objects; use tensorflowonspark.records and tensorflowonspark.TFCluster.",
     .m_size = -1,
     .m_methods = (PyMethodDef[]){{"infer", infer, METH_VARARGS, NULL}, {"log_stop", log_stop, METH_NOARGS, NULL}, {0}},
 };

@@ -1,0 +1,75 @@
+package org.tfos.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.python.PythonBroadcast;
+import org.apache.spark.broadcast.Broadcast;
+
+/**
+ * Starts the nodes of a cluster: one Spark job with one task for each node.
+ *
+ * <p>The job is no barrier stage: Spark would take ten minutes to find that slots are missing, and would refuse dynamic
+ * allocation. That all nodes are there before one starts its work is what the coordinator sees to.
+ */
+public final class NodeStarter {
+    private static final String[] JOB_PROPERTIES = {"spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"};
+
+    final byte[] ticket;
+    final int cores;
+    final boolean detach;
+    final String packageFile;
+    final List<String> includes;
+    final Map<String, String> environment;
+    final List<Broadcast<PythonBroadcast>> broadcasts;
+
+    /**
+     * @param ticket what the coordinator's client made for the nodes; the cluster key is inside
+     * @param cores for the threads of each node
+     * @param detach whether a task returns when its node runs, so that its slot can feed (InputMode.SPARK)
+     * @param packageFile the name of the zip of the Python package among Spark's files
+     * @param includes names of zip and egg files among Spark's files that are to be on the path of Python
+     * @param environment of the node's program, as for Spark's Python workers
+     * @param broadcasts that the function uses
+     */
+    public NodeStarter(
+            byte[] ticket,
+            int cores,
+            boolean detach,
+            String packageFile,
+            List<String> includes,
+            Map<String, String> environment,
+            List<Broadcast<PythonBroadcast>> broadcasts) {
+        this.ticket = ticket;
+        this.cores = cores;
+        this.detach = detach;
+        this.packageFile = packageFile;
+        this.includes = includes;
+        this.environment = environment;
+        this.broadcasts = broadcasts;
+    }
+
+    /** Submits the job for {@code count} nodes from {@code firstIndex} on, and does not wait for it. */
+    public NodeJob submit(JavaSparkContext context, String name, int firstIndex, int count) {
+        List<Integer> indexes = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            indexes.add(firstIndex + i);
+        }
+        SparkContext scala = context.sc();
+        Properties before = (Properties) scala.getLocalProperties().clone();
+        try {
+            String title = "tfos cluster " + name;
+            scala.setLocalProperty(JOB_PROPERTIES[0], title);
+            scala.setLocalProperty(JOB_PROPERTIES[1], title);
+            scala.setLocalProperty(JOB_PROPERTIES[2], "true");
+            return new NodeJob(context.parallelize(indexes, count).foreachPartitionAsync(new NodeTask(this)));
+        } finally {
+            for (String property : JOB_PROPERTIES) {
+                scala.setLocalProperty(property, before.getProperty(property));
+            }
+        }
+    }
+}

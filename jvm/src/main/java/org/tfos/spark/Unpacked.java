@@ -1,0 +1,177 @@
+package org.tfos.spark;
+
+import java.io.ByteArrayInputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.math.BigInteger;
+import java.nio.file.FileVisitResult;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipInputStream;
+
+/**
+ * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark brings as
+ * a file.
+ *
+ * <p>Both are unpacked below Spark's own local folder, which Spark removes. A folder is called by its content and appears
+ * whole, by renaming, so any number of tasks and processes may unpack at the same time.
+ */
+final class Unpacked {
+    private final List<Path> folders;
+
+    /** @param folders where to unpack: the first in which programs may be run is taken */
+    Unpacked(List<Path> folders) {
+        this.folders = folders;
+    }
+
+    /** The command {@code tfos}, ready to run. */
+    Path command() throws IOException {
+        byte[] program = commandBytes();
+        List<String> reasons = new ArrayList<>();
+        for (Path folder : folders) {
+            try {
+                Path command = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made)).resolve("tfos");
+                // access(2) refuses programs on file systems that are mounted noexec.
+                if (Files.isExecutable(command)) {
+                    return command;
+                }
+                reasons.add(folder + " does not allow programs to be run (is it mounted noexec?)");
+            } catch (IOException e) {
+                reasons.add(folder + ": " + explain(e));
+            }
+        }
+        throw new IOException("cannot unpack the command tfos: " + String.join("; ", reasons)
+                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written and that"
+                + " allows programs to be run.");
+    }
+
+    /** The folder with the content of a zip file whose name is unique for its content. */
+    Path zip(Path file) throws IOException {
+        List<String> reasons = new ArrayList<>();
+        for (Path folder : folders) {
+            try {
+                return unpack(folder, file.getFileName().toString().replaceFirst("\\.zip$", ""), made -> unzip(file, made));
+            } catch (IOException e) {
+                reasons.add(folder + ": " + explain(e));
+            }
+        }
+        throw new IOException("cannot unpack " + file + ": " + String.join("; ", reasons)
+                + ". Is the disk full? The folder is set by spark.local.dir (or SPARK_LOCAL_DIRS).");
+    }
+
+    /** Java's messages are often just a path; the class says what is wrong with it. */
+    private static String explain(IOException e) {
+        boolean bare = e.getMessage() == null || e instanceof FileSystemException;
+        return bare ? e.toString() : e.getMessage();
+    }
+
+    private interface Filler {
+        void fill(Path folder) throws IOException;
+    }
+
+    private static Path unpack(Path parent, String name, Filler filler) throws IOException {
+        Path folder = parent.resolve(name);
+        if (Files.isDirectory(folder)) {
+            return folder;
+        }
+        Path made = Files.createTempDirectory(parent, ".tfos-");
+        try {
+            filler.fill(made);
+            Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rwxr-xr-x"));
+            Files.move(made, folder, StandardCopyOption.ATOMIC_MOVE);
+        } catch (FileSystemException e) {
+            // Another task was faster: its folder is as good as ours.
+            if (!Files.isDirectory(folder)) {
+                throw e;
+            }
+        } finally {
+            remove(made);
+        }
+        return folder;
+    }
+
+    private static void writeProgram(byte[] program, Path folder) throws IOException {
+        Path file = folder.resolve("tfos");
+        Files.copy(new ByteArrayInputStream(program), file);
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwxr-xr-x"));
+    }
+
+    private static void unzip(Path zip, Path folder) throws IOException {
+        try (ZipInputStream in = new ZipInputStream(Files.newInputStream(zip))) {
+            for (ZipEntry entry = in.getNextEntry(); entry != null; entry = in.getNextEntry()) {
+                Path file = folder.resolve(entry.getName()).normalize();
+                if (!file.startsWith(folder)) {
+                    throw new IOException(zip + " has an entry outside its own folder: " + entry.getName());
+                }
+                if (!entry.isDirectory()) {
+                    Files.createDirectories(file.getParent());
+                    Files.copy(in, file);
+                }
+            }
+        }
+    }
+
+    private static void remove(Path folder) throws IOException {
+        if (!Files.exists(folder)) {
+            return;
+        }
+        Files.walkFileTree(folder, new SimpleFileVisitor<Path>() {
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) throws IOException {
+                Files.delete(file);
+                return FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult postVisitDirectory(Path visited, IOException e) throws IOException {
+                Files.delete(visited);
+                return FileVisitResult.CONTINUE;
+            }
+        });
+    }
+
+    private static byte[] commandBytes() throws IOException {
+        String machine = System.getProperty("os.arch");
+        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT);
+        String platform = system + "-" + (machine.equals("amd64") ? "x86_64" : machine);
+        String resource = "/org/tfos/native/" + platform + "/tfos";
+        try (InputStream in = Unpacked.class.getResourceAsStream(resource)) {
+            if (in == null) {
+                throw new IOException("the jar of tfos has no command for " + platform + " (" + resource + "), which is what"
+                        + " this executor is. Build tfos on such a machine, or use a jar that has it.");
+            }
+            return in.readAllBytes();
+        }
+    }
+
+    private static String hash(byte[] bytes) {
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
+            return String.format("%064x", new BigInteger(1, digest)).substring(0, 16);
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e); // every Java has SHA-256
+        }
+    }
+
+    /** Spark's local folders, then the executor's working folder. */
+    static List<Path> placesOf(File[] localFolders) {
+        List<Path> places = new ArrayList<>();
+        for (File folder : localFolders) {
+            places.add(folder.toPath().toAbsolutePath());
+        }
+        places.add(new File("").getAbsoluteFile().toPath());
+        return places;
+    }
+}
