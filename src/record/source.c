@@ -98,7 +98,11 @@ static size_t available(const tfos__source *source)
  * there is data. */
 static tfos_status fill(tfos__source *source, size_t needed, int64_t rows_left, tfos_error *error)
 {
-    int64_t wanted = tfos__min_i64(rows_left * source->mean_bytes, source->options.chunk_bytes - (int64_t)source->at);
+    /* The record that fills the chunk ends behind its limit: without room for it, a second read would follow, and most
+     * of what that brings would be moved to the next chunk. */
+    int64_t beyond = source->mean_bytes + source->options.chunk_bytes / 32;
+    int64_t wanted =
+        tfos__min_i64(rows_left * source->mean_bytes, source->options.chunk_bytes - (int64_t)source->at + beyond);
     int64_t estimate = wanted - (int64_t)available(source);
     estimate = tfos__min_i64(tfos__max_i64(estimate, MIN_READ_BYTES), MAX_READ_BYTES);
     size_t step = needed > (size_t)estimate ? needed : (size_t)estimate;
@@ -469,6 +473,13 @@ static bool is_full(const tfos__source *source, const tfos__chunk *chunk)
            (chunk->span_count > 0 && (int64_t)source->at >= source->options.chunk_bytes);
 }
 
+static void pass(tfos__source *source, int64_t whole)
+{
+    source->at += (size_t)whole;
+    source->offset += whole;
+    source->record += source->record >= 0;
+}
+
 static tfos_status take_record(tfos__source *source, tfos__chunk *chunk, uint64_t length, tfos_error *error)
 {
     int64_t whole = (int64_t)length + TFOS__FRAME_OVERHEAD_BYTES;
@@ -478,9 +489,7 @@ static tfos_status take_record(tfos__source *source, tfos__chunk *chunk, uint64_
         return damaged(source, chunk, TFOS_CORRUPT, "the checksum of the payload does not match", error);
     }
     TFOS_TRY(push_span(chunk, source, length, error));
-    source->at += (size_t)whole;
-    source->offset += whole;
-    source->record += source->record >= 0;
+    pass(source, whole);
     return TFOS_OK;
 }
 
@@ -508,6 +517,26 @@ static tfos_status step(tfos__source *source, tfos__chunk *chunk, tfos_error *er
     return TFOS_OK;
 }
 
+/* The common case in one loop: records that are in the buffer as a whole. Everything else is left to step. */
+static tfos_status take_whole_records(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
+{
+    while (!is_full(source, chunk)) {
+        size_t here = available(source);
+        uint64_t length;
+        if (here < TFOS__FRAME_OVERHEAD_BYTES || !tfos__frame_header(source->data.data + source->at, &length) ||
+            length > here - TFOS__FRAME_OVERHEAD_BYTES || length > TFOS__FRAME_MAX_PAYLOAD_BYTES) {
+            return TFOS_OK;
+        }
+        int64_t whole = (int64_t)length + TFOS__FRAME_OVERHEAD_BYTES;
+        if (source->offset + whole > source->stop) {
+            return TFOS_OK;
+        }
+        TFOS_TRY(push_span(chunk, source, length, error));
+        pass(source, whole);
+    }
+    return TFOS_OK;
+}
+
 /* Before a full chunk is handed out while damage is skipped: what follows its last record tells whether bytes were lost
  * inside that record, and once it is handed out it cannot be taken back. */
 static tfos_status look_ahead(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
@@ -530,6 +559,9 @@ static tfos_status collect(tfos__source *source, tfos__chunk *chunk, tfos_error 
         TFOS_TRY(push_segment(chunk, source, error));
     }
     for (;;) {
+        if (source->stream != NULL && !source->in_hole) {
+            TFOS_TRY(take_whole_records(source, chunk, error));
+        }
         if (is_full(source, chunk)) {
             TFOS_TRY(look_ahead(source, chunk, error));
         }
