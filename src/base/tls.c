@@ -108,9 +108,9 @@ static bool configure(tfos__tls_context *context)
     SSL_CTX_set_options(ssl_context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_session_cache_mode(ssl_context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(ssl_context, SSL_MODE_RELEASE_BUFFERS);
-    /* Without an authority to trust, no certificate passes: only the key does. */
-    SSL_CTX_set_verify(ssl_context, SSL_VERIFY_PEER, NULL);
     if (context->end == TFOS__TLS_CLIENT) {
+        /* Without an authority to trust, no certificate passes: only the key does. A server has none to show. */
+        SSL_CTX_set_verify(ssl_context, SSL_VERIFY_PEER, NULL);
         SSL_CTX_set_psk_use_session_callback(ssl_context, use_session);
     } else {
         SSL_CTX_set_psk_find_session_callback(ssl_context, find_session);
