@@ -38,6 +38,9 @@ void tfos__cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Handlers for Ctrl-C and the like, which remove what is half written. */
 void tfos__cli_signals_init(void);
 
+/* For a command that serves until it is told to end: SIGTERM is then the way to end it, and success. */
+void tfos__cli_signals_serve(void);
+
 /* Between these two the process does not end by a signal: one that comes is acted on at the release. For the moment in
  * which several files take their names. */
 void tfos__cli_signals_hold(void);
@@ -257,6 +260,7 @@ extern const tfos__cli_command tfos__cli_records_verify;
 extern const tfos__cli_command tfos__cli_records_stats;
 extern const tfos__cli_command tfos__cli_records_convert;
 extern const tfos__cli_command tfos__cli_records_index;
+extern const tfos__cli_command tfos__cli_ps;
 extern const tfos__cli_command tfos__cli_config;
 extern const tfos__cli_command tfos__cli_coordinator;
 

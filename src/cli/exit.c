@@ -189,6 +189,7 @@ tfos_status tfos__cli_folder_make(const char *path, tfos_error *error)
 enum { RUNNING, HELD, ENDING };
 static atomic_int signal_state = RUNNING;
 static atomic_int signal_pending;
+static atomic_int terminate_code = 128 + SIGTERM;
 
 /* Only calls that are safe here; the kernel frees the rest. */
 static void end_by_signal(int number)
@@ -201,7 +202,7 @@ static void end_by_signal(int number)
     tfos__cli_progress_erase();
     tfos__outputs_unlink_all();
     tfos__cli_folders_remove();
-    _exit(number == SIGINT ? CLI_INTERRUPTED : 128 + number);
+    _exit(number == SIGINT ? CLI_INTERRUPTED : number == SIGTERM ? atomic_load(&terminate_code) : 128 + number);
 }
 
 void tfos__cli_signals_hold(void)
@@ -220,6 +221,11 @@ void tfos__cli_signals_release(void)
     if (number != 0) {
         end_by_signal(number);
     }
+}
+
+void tfos__cli_signals_serve(void)
+{
+    atomic_store(&terminate_code, CLI_OK);
 }
 
 void tfos__cli_signals_init(void)

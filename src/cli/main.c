@@ -64,6 +64,11 @@ static int run_config(int argc, char **argv)
     return tfos__cli_config.run(argc, argv);
 }
 
+static int run_ps(int argc, char **argv)
+{
+    return tfos__cli_ps.run(argc, argv);
+}
+
 static int run_coordinator(int argc, char **argv)
 {
     return tfos__cli_coordinator.run(argc, argv);
@@ -77,6 +82,7 @@ static const struct {
     bool inner; /* started by the others */
 } commands[] = {
     {"records", "look at, check and make TFRecord files", run_records, false},
+    {"ps", "serve as a parameter server or worker of a TensorFlow cluster, without Python", run_ps, false},
     {"config", "show the settings and where they come from", run_config, false},
     {"coordinator", "keeps a cluster together", run_coordinator, true},
 };

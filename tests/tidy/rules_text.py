@@ -60,8 +60,8 @@ def every_file_is_built(tree):
         if path[len("src/") :] not in listed:
             yield path, 1, "nobody builds this file; add it to its room in src/CMakeLists.txt"
     for path in tree.under("tests/unit/", ".c"):
-        if not re.match(r"(test|helper)_\w+\.c$", os.path.basename(path)):
-            yield path, 1, "nobody builds this file; call it test_<room>_<thing>.c or helper_<thing>.c"
+        if not re.match(r"(test|helper|stand_in)_\w+\.c$", os.path.basename(path)):
+            yield path, 1, "nobody builds this file; call it test_<room>_<thing>.c, helper_… or stand_in_<thing>.c"
     for path in tree.under("tests/fuzz/", ".c"):
         if not re.match(r"(fuzz_\w+|replay_main)\.c$", os.path.basename(path)):
             yield path, 1, "nobody builds this file; call it fuzz_<format>.c"
