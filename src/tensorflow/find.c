@@ -1,7 +1,7 @@
 /* Finds the library of TensorFlow.
  *
- * Starting an interpreter costs more than all the rest of starting a server, so the folders of a Python are worked out
- * from the path of its interpreter, as Python itself does it:
+ * An interpreter that is started runs whatever its environment runs at the start, for as long as that takes. So the
+ * folders of a Python are worked out from the path of its interpreter, as Python itself does it:
  *
  *   /env/bin/python → …/bin/python3.11     the version, from the file behind the links, or from pyvenv.cfg
  *   /env/pyvenv.cfg                        a virtual environment: its packages, those of its home if it says so
