@@ -65,6 +65,21 @@ void tfos__buffer_reset(tfos__buffer *buffer)
     *buffer = (tfos__buffer){0};
 }
 
+tfos_status tfos__array_grow(void *array, size_t *capacity, size_t element_bytes, tfos_error *error)
+{
+    enum { FIRST_CAPACITY = 16 };
+    size_t wanted = *capacity == 0 ? FIRST_CAPACITY : *capacity * 2;
+    void *elements;
+    memcpy(&elements, array, sizeof elements); /* the pointer has the type of its elements, not void */
+    elements = reallocarray(elements, wanted, element_bytes);
+    if (elements == NULL) {
+        return tfos__fail_memory(error, wanted * element_bytes);
+    }
+    memcpy(array, &elements, sizeof elements);
+    *capacity = wanted;
+    return TFOS_OK;
+}
+
 /* The length of the multi-byte character at `p`, or 0 if it is not one. The second byte carries all the special cases.
  */
 static size_t utf8_character(const unsigned char *p, size_t left)

@@ -83,6 +83,17 @@ tfos_status tfos__buffer_printf(tfos__buffer *buffer, tfos_error *error, const c
 
 void tfos__buffer_reset(tfos__buffer *buffer);
 
+/* Doubles the capacity of an array, NULL at first, which its owner frees. `array` is the address of the pointer to its
+ * elements. */
+tfos_status tfos__array_grow(void *array, size_t *capacity, size_t element_bytes, tfos_error *error);
+
+/* Makes room for one element behind the first `count`. */
+static inline tfos_status tfos__array_reserve(void *array, size_t count, size_t *capacity, size_t element_bytes,
+                                              tfos_error *error)
+{
+    return __builtin_expect(count < *capacity, 1) ? TFOS_OK : tfos__array_grow(array, capacity, element_bytes, error);
+}
+
 /* The length of the longest valid UTF-8 prefix: `count` when all is valid. Overlong forms, surrogates and code points
  * beyond U+10FFFF are invalid. */
 size_t tfos__utf8_valid_prefix(const void *bytes, size_t count);

@@ -91,14 +91,8 @@ tfos__cli_table *tfos__cli_table_new(size_t columns, const char *right_aligned)
 
 void tfos__cli_table_add(tfos__cli_table *table, const char *cell)
 {
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
-        char **cells = realloc(table->cells, capacity * sizeof *cells);
-        if (cells == NULL) {
-            return;
-        }
-        table->cells = cells;
-        table->capacity = capacity;
+    if (tfos__array_reserve(&table->cells, table->count, &table->capacity, sizeof *table->cells, NULL) != TFOS_OK) {
+        return;
     }
     tfos__buffer text = {0};
     tfos__cli_show_text(cell, strlen(cell), &text);

@@ -64,15 +64,7 @@ void tfos__hole_explain(tfos__hole *hole, const char *why)
 
 tfos_status tfos__chunk_add_hole(tfos__chunk *chunk, const tfos__hole *hole, tfos_error *error)
 {
-    if (chunk->hole_count == chunk->hole_capacity) {
-        size_t capacity = chunk->hole_capacity == 0 ? 8 : chunk->hole_capacity * 2;
-        tfos__hole *grown = realloc(chunk->holes, capacity * sizeof *grown);
-        if (grown == NULL) {
-            return tfos__fail_memory(error, capacity * sizeof *grown);
-        }
-        chunk->holes = grown;
-        chunk->hole_capacity = capacity;
-    }
+    TFOS_TRY(tfos__array_reserve(&chunk->holes, chunk->hole_count, &chunk->hole_capacity, sizeof *chunk->holes, error));
     chunk->holes[chunk->hole_count++] = *hole;
     tfos__log(TFOS_LOG_WARN, "%s: offset %lld: skipped %lld bytes: %s", hole->path, (long long)hole->offset,
               (long long)hole->bytes, hole->message);

@@ -108,15 +108,7 @@ static tfos_status find_name(thread_findings *findings, tfos__wire name, bool li
     tfos_status status = tfos_schema_add(findings->names, &field, error);
     free(copy);
     TFOS_TRY(status);
-    if (count == findings->capacity) {
-        size_t capacity = count == 0 ? 64 : count * 2;
-        feature_finding *grown = realloc(findings->of, capacity * sizeof *grown);
-        if (grown == NULL) {
-            return tfos__fail_memory(error, capacity * sizeof *grown);
-        }
-        findings->of = grown;
-        findings->capacity = capacity;
-    }
+    TFOS_TRY(tfos__array_reserve(&findings->of, count, &findings->capacity, sizeof *findings->of, error));
     findings->of[count] = (feature_finding){.all = nothing_said, .pending_record = -1};
     *out = (int64_t)count;
     return TFOS_OK;

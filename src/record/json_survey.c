@@ -58,15 +58,7 @@ static tfos_status find_column(tfos__json_survey *survey, const char *name, json
     int64_t at = tfos_schema_find(survey->names, name);
     if (at < 0) {
         size_t count = tfos_schema_field_count(survey->names);
-        if (count == survey->capacity) {
-            size_t capacity = count == 0 ? 16 : count * 2;
-            json_column *columns = realloc(survey->columns, capacity * sizeof *columns);
-            if (columns == NULL) {
-                return tfos__fail_memory(error, capacity * sizeof *columns);
-            }
-            survey->columns = columns;
-            survey->capacity = capacity;
-        }
+        TFOS_TRY(tfos__array_reserve(&survey->columns, count, &survey->capacity, sizeof *survey->columns, error));
         TFOS_TRY(tfos_schema_add(survey->names, &(tfos_field){.name = name}, error));
         survey->columns[count] = (json_column){.depth = -1, .shortest = -1};
         at = (int64_t)count;

@@ -228,15 +228,8 @@ static tfos_status begin_run(tfos__shuffle *shuffle, tfos_error *error)
 {
     TFOS_TRY(open_file(shuffle, error));
     TFOS_TRY(tfos__buffer_reserve(&shuffle->buffer, buffer_bytes(shuffle), error));
-    if (shuffle->run_count == shuffle->run_capacity) {
-        size_t capacity = shuffle->run_capacity == 0 ? 64 : shuffle->run_capacity * 2;
-        run *runs = realloc(shuffle->runs, capacity * sizeof *runs);
-        if (runs == NULL) {
-            return tfos__fail_memory(error, capacity * sizeof *runs);
-        }
-        shuffle->runs = runs;
-        shuffle->run_capacity = capacity;
-    }
+    TFOS_TRY(
+        tfos__array_reserve(&shuffle->runs, shuffle->run_count, &shuffle->run_capacity, sizeof *shuffle->runs, error));
     shuffle->runs[shuffle->run_count].start = shuffle->file_bytes;
     return TFOS_OK;
 }

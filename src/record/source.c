@@ -152,15 +152,7 @@ static void compact(tfos__source *source)
 
 static tfos_status push_span(tfos__chunk *chunk, const tfos__source *source, uint64_t length, tfos_error *error)
 {
-    if (chunk->span_count == chunk->span_capacity) {
-        size_t capacity = chunk->span_capacity == 0 ? 256 : chunk->span_capacity * 2;
-        tfos__span *grown = realloc(chunk->spans, capacity * sizeof *grown);
-        if (grown == NULL) {
-            return tfos__fail_memory(error, capacity * sizeof *grown);
-        }
-        chunk->spans = grown;
-        chunk->span_capacity = capacity;
-    }
+    TFOS_TRY(tfos__array_reserve(&chunk->spans, chunk->span_count, &chunk->span_capacity, sizeof *chunk->spans, error));
     chunk->spans[chunk->span_count++] = (tfos__span){
         .at = source->at + TFOS__FRAME_HEADER_BYTES, .bytes = (size_t)length, .file_offset = source->offset};
     return TFOS_OK;
@@ -168,15 +160,8 @@ static tfos_status push_span(tfos__chunk *chunk, const tfos__source *source, uin
 
 static tfos_status push_segment(tfos__chunk *chunk, const tfos__source *source, tfos_error *error)
 {
-    if (chunk->segment_count == chunk->segment_capacity) {
-        size_t capacity = chunk->segment_capacity == 0 ? 4 : chunk->segment_capacity * 2;
-        tfos__segment *grown = realloc(chunk->segments, capacity * sizeof *grown);
-        if (grown == NULL) {
-            return tfos__fail_memory(error, capacity * sizeof *grown);
-        }
-        chunk->segments = grown;
-        chunk->segment_capacity = capacity;
-    }
+    TFOS_TRY(tfos__array_reserve(&chunk->segments, chunk->segment_count, &chunk->segment_capacity,
+                                 sizeof *chunk->segments, error));
     chunk->segments[chunk->segment_count++] =
         (tfos__segment){.first = chunk->span_count,
                         .path = source->paths[source->next_file - 1],

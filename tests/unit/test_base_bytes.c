@@ -80,6 +80,28 @@ static void test_buffer_too_large_is_an_error(void **state)
     tfos__buffer_reset(&buffer);
 }
 
+static void test_array_grows_and_keeps_its_elements(void **state)
+{
+    (void)state;
+    int64_t *elements = NULL;
+    size_t capacity = 0;
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(tfos__array_reserve(&elements, i, &capacity, sizeof *elements, NULL), TFOS_OK);
+        assert_true(capacity > i);
+        elements[i] = (int64_t)(i * i);
+    }
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(elements[i], i * i);
+    }
+    tfos_error error;
+    size_t huge = SIZE_MAX / 4;
+    int64_t *kept = elements;
+    assert_int_equal(tfos__array_reserve(&elements, huge, &huge, sizeof *elements, &error), TFOS_NO_MEMORY);
+    assert_ptr_equal(elements, kept);
+    assert_int_equal(huge, SIZE_MAX / 4);
+    free(elements);
+}
+
 /* The answer of a plain decoder, written from the definition: bit patterns first, then the rules. */
 static size_t slow_valid_prefix(const uint8_t *p, size_t count)
 {
@@ -203,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_buffer_grows_and_keeps_its_bytes),
         cmocka_unit_test(test_buffer_takes_nothing_and_text),
         cmocka_unit_test(test_buffer_too_large_is_an_error),
+        cmocka_unit_test(test_array_grows_and_keeps_its_elements),
         cmocka_unit_test(test_utf8_table),
         cmocka_unit_test(test_utf8_against_the_definition),
         cmocka_unit_test(test_hash),
