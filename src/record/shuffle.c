@@ -44,7 +44,6 @@ typedef struct run {
 
 struct tfos__shuffle {
     uint64_t state;
-    int64_t records;
     size_t memory;
     char *folder;
     uint8_t *arena;
@@ -119,11 +118,6 @@ void tfos__shuffle_free(tfos__shuffle *shuffle)
         free(shuffle->folder);
         free(shuffle);
     }
-}
-
-int64_t tfos__shuffle_records(const tfos__shuffle *shuffle)
-{
-    return shuffle->records;
 }
 
 /* ---- the arena ---- */
@@ -264,7 +258,6 @@ tfos_status tfos__shuffle_add(tfos__shuffle *shuffle, const void *record, size_t
     size_t need = 8 + bytes + sizeof(entry);
     size_t room = shuffle->arena_bytes - shuffle->used - shuffle->entry_count * sizeof(entry);
     uint64_t key = next_key(shuffle);
-    shuffle->records++;
     if (need > room) {
         TFOS_TRY(spill_arena(shuffle, error));
         if (need > shuffle->arena_bytes) {

@@ -26,7 +26,4 @@ typedef tfos_status (*tfos__shuffle_function)(void *context, const void *record,
 tfos_status tfos__shuffle_drain(tfos__shuffle *shuffle, tfos__shuffle_function function, void *context,
                                 tfos_error *error);
 
-/* Records added so far. */
-int64_t tfos__shuffle_records(const tfos__shuffle *shuffle);
-
 #endif
