@@ -17,11 +17,9 @@ struct tfos__csv_reader {
     tfos__text *text;
     tfos__csv_columns columns;
     tfos__csv_runs runs;
-    tfos__batch_pool *pool;
+    tfos__text_batches batches;
     tfos_batch *batch;    /* being built */
     tfos__buffer scratch; /* of base64 */
-    bool failed;
-    tfos_error failure;
 };
 
 /* ---- one value, the slow way ---- */
@@ -311,10 +309,12 @@ static tfos_status parse_row(tfos__csv_reader *reader, tfos__csv_record *record,
 }
 
 /* Fills the batch that is being built. */
-static tfos_status read_rows(tfos__csv_reader *reader, int64_t *rows, tfos_error *error)
+static tfos_status read_rows(void *context, tfos_batch *batch, int64_t *rows, tfos_error *error)
 {
+    tfos__csv_reader *reader = context;
     const tfos__csv_options *options = reader->options;
     int64_t bytes = 0;
+    reader->batch = batch;
     while (*rows < options->batch_rows && bytes < options->batch_bytes) {
         tfos__csv_record record;
         tfos_status status =
@@ -330,41 +330,12 @@ static tfos_status read_rows(tfos__csv_reader *reader, int64_t *rows, tfos_error
     return TFOS_OK;
 }
 
-static tfos_status next_batch(tfos__csv_reader *reader, tfos_batch **out, tfos_error *error)
-{
-    int64_t rows = 0;
-    TFOS_TRY(tfos__batch_take(reader->pool, &reader->batch, error));
-    tfos_status status = read_rows(reader, &rows, error);
-    if (status == TFOS_OK && rows > 0) {
-        status = tfos__batch_finish(reader->batch, rows, error);
-    } else if (status == TFOS_OK) {
-        status = TFOS_END;
-    }
-    if (status == TFOS_OK) {
-        *out = reader->batch;
-    } else {
-        tfos_batch_free(reader->batch);
-    }
-    reader->batch = NULL;
-    return status;
-}
-
 tfos_status tfos__csv_reader_next(tfos__csv_reader *reader, tfos_batch **out, tfos_error *error)
 {
     if (reader->columns.count == 0) {
         return TFOS_END;
     }
-    if (!reader->failed) {
-        tfos_status status = next_batch(reader, out, &reader->failure);
-        reader->failed = status != TFOS_OK && status != TFOS_END;
-        if (!reader->failed) {
-            return status;
-        }
-    }
-    if (error != NULL) {
-        *error = reader->failure;
-    }
-    return reader->failure.status;
+    return tfos__text_batches_next(&reader->batches, read_rows, reader, out, error);
 }
 
 void tfos__csv_reader_close(tfos__csv_reader *reader)
@@ -372,7 +343,7 @@ void tfos__csv_reader_close(tfos__csv_reader *reader)
     if (reader != NULL) {
         tfos__csv_columns_reset(&reader->columns);
         tfos__buffer_reset(&reader->scratch);
-        tfos__batch_pool_free(reader->pool);
+        tfos__text_batches_reset(&reader->batches);
         tfos__csv_runs_reset(&reader->runs);
         free(reader);
     }
@@ -394,7 +365,7 @@ tfos_status tfos__csv_reader_open(const tfos__csv_options *options, const tfos_s
         status = tfos__csv_runs_find(options, text->name, &reader->columns, schema, chosen, &reader->runs, error);
     }
     if (status == TFOS_OK) {
-        status = tfos__batch_pool_new(chosen, 2, &reader->pool, error);
+        status = tfos__text_batches_init(&reader->batches, chosen, error);
     }
     if (status != TFOS_OK) {
         tfos__csv_reader_close(reader);

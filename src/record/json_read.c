@@ -13,10 +13,8 @@ struct tfos__json_reader {
     int64_t batch_bytes;
     tfos__text *text;
     tfos__json_scan scan;
-    tfos__batch_pool *pool;
+    tfos__text_batches batches;
     tfos__buffer scratch; /* of base64 */
-    bool failed;
-    tfos_error failure;
 };
 
 static tfos_status fail_kind(const tfos__vector *vector, json_object *value, tfos_error *error)
@@ -133,8 +131,9 @@ static tfos_status push_row(tfos__json_reader *reader, tfos_batch *batch, tfos_e
     return TFOS_OK;
 }
 
-static tfos_status read_rows(tfos__json_reader *reader, tfos_batch *batch, int64_t *rows, tfos_error *error)
+static tfos_status read_rows(void *context, tfos_batch *batch, int64_t *rows, tfos_error *error)
 {
+    tfos__json_reader *reader = context;
     int64_t bytes = 0;
     while (*rows < reader->batch_rows && bytes < reader->batch_bytes) {
         tfos_status status = tfos__json_scan_next(&reader->scan, reader->text, error);
@@ -149,36 +148,9 @@ static tfos_status read_rows(tfos__json_reader *reader, tfos_batch *batch, int64
     return TFOS_OK;
 }
 
-static tfos_status next_batch(tfos__json_reader *reader, tfos_batch **out, tfos_error *error)
-{
-    int64_t rows = 0;
-    tfos_batch *batch;
-    TFOS_TRY(tfos__batch_take(reader->pool, &batch, error));
-    tfos_status status = read_rows(reader, batch, &rows, error);
-    if (status == TFOS_OK) {
-        status = rows > 0 ? tfos__batch_finish(batch, rows, error) : TFOS_END;
-    }
-    if (status != TFOS_OK) {
-        tfos_batch_free(batch);
-        return status;
-    }
-    *out = batch;
-    return TFOS_OK;
-}
-
 tfos_status tfos__json_reader_next(tfos__json_reader *reader, tfos_batch **out, tfos_error *error)
 {
-    if (!reader->failed) {
-        tfos_status status = next_batch(reader, out, &reader->failure);
-        reader->failed = status != TFOS_OK && status != TFOS_END;
-        if (!reader->failed) {
-            return status;
-        }
-    }
-    if (error != NULL) {
-        *error = reader->failure;
-    }
-    return reader->failure.status;
+    return tfos__text_batches_next(&reader->batches, read_rows, reader, out, error);
 }
 
 void tfos__json_reader_close(tfos__json_reader *reader)
@@ -186,7 +158,7 @@ void tfos__json_reader_close(tfos__json_reader *reader)
     if (reader != NULL) {
         tfos__json_scan_reset(&reader->scan);
         tfos__buffer_reset(&reader->scratch);
-        tfos__batch_pool_free(reader->pool);
+        tfos__text_batches_reset(&reader->batches);
         free(reader);
     }
 }
@@ -204,7 +176,7 @@ tfos_status tfos__json_reader_open(const tfos_schema *schema, int64_t batch_rows
     reader->text = text;
     tfos_status status = tfos__json_scan_init(&reader->scan, error);
     if (status == TFOS_OK) {
-        status = tfos__batch_pool_new(schema, 2, &reader->pool, error);
+        status = tfos__text_batches_init(&reader->batches, schema, error);
     }
     if (status != TFOS_OK) {
         tfos__json_reader_close(reader);

@@ -96,3 +96,52 @@ tfos_status tfos__text_line(tfos__text *text, char **line, size_t *bytes, tfos_e
         TFOS_TRY(tfos__text_fill(text, error));
     }
 }
+
+/* ---- batches of the rows of a text ---- */
+
+tfos_status tfos__text_batches_init(tfos__text_batches *batches, const tfos_schema *schema, tfos_error *error)
+{
+    enum { KEPT_BATCHES = 2 };
+    *batches = (tfos__text_batches){0};
+    return tfos__batch_pool_new(schema, KEPT_BATCHES, &batches->pool, error);
+}
+
+void tfos__text_batches_reset(tfos__text_batches *batches)
+{
+    tfos__batch_pool_free(batches->pool);
+}
+
+static tfos_status next_batch(tfos__text_batches *batches, tfos__text_rows_function read_rows, void *reader,
+                              tfos_batch **out, tfos_error *error)
+{
+    int64_t rows = 0;
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_take(batches->pool, &batch, error));
+    tfos_status status = read_rows(reader, batch, &rows, error);
+    if (status == TFOS_OK) {
+        status = rows > 0 ? tfos__batch_finish(batch, rows, error) : TFOS_END;
+    }
+    if (status != TFOS_OK) {
+        tfos_batch_free(batch);
+        return status;
+    }
+    *out = batch;
+    return TFOS_OK;
+}
+
+tfos_status tfos__text_batches_next(tfos__text_batches *batches, tfos__text_rows_function read_rows, void *reader,
+                                    tfos_batch **out, tfos_error *error)
+{
+    if (batches->failure.status == TFOS_OK) {
+        tfos_error trouble;
+        tfos_status status = next_batch(batches, read_rows, reader, out, &trouble);
+        if (status == TFOS_OK || status == TFOS_END) {
+            return status;
+        }
+        batches->failure = trouble;
+    }
+    if (error != NULL) {
+        *error = batches->failure;
+    }
+    return batches->failure.status;
+}

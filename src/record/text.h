@@ -3,6 +3,7 @@
 #define TFOS_RECORD_TEXT_H
 
 #include "base/bytes.h"
+#include "column/batch.h"
 #include "tfos.h"
 
 /* Reads up to `bytes`; *got is 0 only at the end. */
@@ -35,5 +36,23 @@ tfos_status tfos__text_fill(tfos__text *text, tfos_error *error);
 /* The next line without its end; END after the last. Its bytes can be changed and live until the next call; the byte
  * behind them can be read and is '\r' or '\n'. `text->line` is the number of the line after it. */
 tfos_status tfos__text_line(tfos__text *text, char **line, size_t *bytes, tfos_error *error);
+
+/* ---- batches of the rows of a text ---- */
+
+/* The first failure ends them: every later call tells it again. */
+typedef struct tfos__text_batches {
+    tfos__batch_pool *pool;
+    tfos_error failure; /* of status OK until there is one */
+} tfos__text_batches;
+
+/* Appends rows to `batch` and counts them in *rows; no row at the end of the text. */
+typedef tfos_status (*tfos__text_rows_function)(void *reader, tfos_batch *batch, int64_t *rows, tfos_error *error);
+
+tfos_status tfos__text_batches_init(tfos__text_batches *batches, const tfos_schema *schema, tfos_error *error);
+void tfos__text_batches_reset(tfos__text_batches *batches);
+
+/* The next batch, with at least one row; END after the last. */
+tfos_status tfos__text_batches_next(tfos__text_batches *batches, tfos__text_rows_function read_rows, void *reader,
+                                    tfos_batch **out, tfos_error *error);
 
 #endif
