@@ -198,6 +198,12 @@ int tfos__cli_choose_columns(const tfos__cli_common *common, const tfos_schema *
 
 int tfos__cli_load_schema(const char *path, tfos_schema **out);
 
+/* What a command does whose arguments are files, folders and globs: reads the command line into `options`, which holds
+ * the defaults, finds the files and hands them to `work`. Returns the exit code. */
+typedef int (*tfos__cli_paths_function)(const void *options, const tfos_paths *paths);
+int tfos__cli_run_on_paths(const tfos__cli_command *command, int argc, char **argv, void *options,
+                           tfos__cli_paths_function work);
+
 /* Says what a reader has skipped, if anything. */
 void tfos__cli_report_skipped(const tfos_progress *progress);
 

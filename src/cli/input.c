@@ -21,6 +21,26 @@ void tfos__cli_read_options(const tfos__cli_common *common, tfos_read_options *o
     out->record = (tfos_record_kind)common->record;
 }
 
+int tfos__cli_run_on_paths(const tfos__cli_command *command, int argc, char **argv, void *options,
+                           tfos__cli_paths_function work)
+{
+    tfos__cli_inputs inputs;
+    int code;
+    if (!tfos__cli_parse(command, argc, argv, options, &inputs, &code)) {
+        return code;
+    }
+    tfos_paths *paths;
+    tfos_error error;
+    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
+        code = work(options, paths);
+        tfos_paths_free(paths);
+    } else {
+        code = tfos__cli_fail(&error);
+    }
+    free(inputs.text);
+    return code;
+}
+
 int tfos__cli_load_schema(const char *path, tfos_schema **out)
 {
     tfos_error error;

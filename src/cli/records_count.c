@@ -6,9 +6,12 @@
 #include "cli/cli.h"
 #include "record/json_lines.h"
 
+typedef struct work work;
+
 typedef struct count_options {
     tfos__cli_common common;
     bool force;
+    const work *work; /* what the command does with each file, and at the end */
 } count_options;
 
 /* Files are worked through one by one; a file counts as done when it is. */
@@ -113,16 +116,17 @@ static void end_index(const count_options *options, const tfos_paths *paths, con
 
 /* ---- both ---- */
 
-typedef struct work {
-    const tfos__cli_command *command;
+struct work {
     const char *verb;
     tfos_status (*file)(const count_options *options, const tfos_paths *paths, size_t at, count_state *counted,
                         tfos_error *error);
     void (*end)(const count_options *options, const tfos_paths *paths, const count_state *counted);
-} work;
+};
 
-static int work_through(const work *self, const count_options *options, const tfos_paths *paths)
+static int work_through(const void *context, const tfos_paths *paths)
 {
+    const count_options *options = context;
+    const work *self = options->work;
     tfos_error error;
     tfos_status status = TFOS_OK;
     count_state counted = {.total_bytes = paths->total_bytes};
@@ -138,36 +142,18 @@ static int work_through(const work *self, const count_options *options, const tf
     return status == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
-static int run(const work *self, int argc, char **argv)
-{
-    count_options options = {0};
-    tfos__cli_inputs inputs;
-    int code;
-    if (!tfos__cli_parse(self->command, argc, argv, &options, &inputs, &code)) {
-        return code;
-    }
-    tfos_paths *paths;
-    tfos_error error;
-    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
-        code = work_through(self, &options, paths);
-        tfos_paths_free(paths);
-    } else {
-        code = tfos__cli_fail(&error);
-    }
-    free(inputs.text);
-    return code;
-}
-
 static int run_count(int argc, char **argv)
 {
-    static const work self = {&tfos__cli_records_count, "counting", count_file, end_count};
-    return run(&self, argc, argv);
+    static const work self = {"counting", count_file, end_count};
+    count_options options = {.work = &self};
+    return tfos__cli_run_on_paths(&tfos__cli_records_count, argc, argv, &options, work_through);
 }
 
 static int run_index(int argc, char **argv)
 {
-    static const work self = {&tfos__cli_records_index, "indexing", index_file, end_index};
-    return run(&self, argc, argv);
+    static const work self = {"indexing", index_file, end_index};
+    count_options options = {.work = &self};
+    return tfos__cli_run_on_paths(&tfos__cli_records_index, argc, argv, &options, work_through);
 }
 
 static const tfos__cli_option count_table[] = {

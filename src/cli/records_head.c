@@ -183,8 +183,9 @@ static void measure(window *self)
     }
 }
 
-static int show(const head_options *options, const tfos_paths *paths)
+static int show(const void *context, const tfos_paths *paths)
 {
+    const head_options *options = context;
     tfos_schema *schema;
     tfos_schema *chosen;
     /* The sample takes in every row that can be read, so that no row is a surprise to the schema. */
@@ -208,21 +209,7 @@ static int show(const head_options *options, const tfos_paths *paths)
 static int run(int argc, char **argv)
 {
     head_options options = {.rows = 5, .width = tfos__cli_terminal_width(STDOUT_FILENO, DEFAULT_WIDTH)};
-    tfos__cli_inputs inputs;
-    int code;
-    if (!tfos__cli_parse(&tfos__cli_records_head, argc, argv, &options, &inputs, &code)) {
-        return code;
-    }
-    tfos_paths *paths;
-    tfos_error error;
-    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
-        code = show(&options, paths);
-        tfos_paths_free(paths);
-    } else {
-        code = tfos__cli_fail(&error);
-    }
-    free(inputs.text);
-    return code;
+    return tfos__cli_run_on_paths(&tfos__cli_records_head, argc, argv, &options, show);
 }
 
 static const tfos__cli_option table[] = {

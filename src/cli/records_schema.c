@@ -45,13 +45,9 @@ static int print_table(const tfos_schema *schema)
     return CLI_OK;
 }
 
-static int show(const schema_options *options, const tfos__cli_inputs *inputs)
+static int show(const void *context, const tfos_paths *paths)
 {
-    tfos_paths *paths;
-    tfos_error error;
-    if (tfos_paths_expand(inputs->text, inputs->count, &paths, &error) != TFOS_OK) {
-        return tfos__cli_fail(&error);
-    }
+    const schema_options *options = context;
     tfos_schema *schema;
     tfos_schema *chosen;
     int code = tfos__cli_find_schema(&options->common, paths, options->sample, false, &schema, &chosen);
@@ -60,21 +56,13 @@ static int show(const schema_options *options, const tfos__cli_inputs *inputs)
         tfos_schema_free(schema);
         tfos_schema_free(chosen);
     }
-    tfos_paths_free(paths);
     return code;
 }
 
 static int run(int argc, char **argv)
 {
     schema_options options = {0};
-    tfos__cli_inputs inputs;
-    int code;
-    if (!tfos__cli_parse(&tfos__cli_records_schema, argc, argv, &options, &inputs, &code)) {
-        return code;
-    }
-    code = show(&options, &inputs);
-    free(inputs.text);
-    return code;
+    return tfos__cli_run_on_paths(&tfos__cli_records_schema, argc, argv, &options, show);
 }
 
 static const tfos__cli_option table[] = {

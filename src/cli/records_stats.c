@@ -349,31 +349,24 @@ static int measure(const stats_options *options, const tfos_paths *paths, const 
     return code;
 }
 
+static int show(const void *context, const tfos_paths *paths)
+{
+    const stats_options *options = context;
+    tfos_schema *schema;
+    tfos_schema *chosen;
+    int code = tfos__cli_find_schema(&options->common, paths, 0, true, &schema, &chosen);
+    if (code == CLI_OK) {
+        code = measure(options, paths, chosen);
+        tfos_schema_free(schema);
+        tfos_schema_free(chosen);
+    }
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     stats_options options = {0};
-    tfos__cli_inputs inputs;
-    int code;
-    if (!tfos__cli_parse(&tfos__cli_records_stats, argc, argv, &options, &inputs, &code)) {
-        return code;
-    }
-    tfos_paths *paths;
-    tfos_error error;
-    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
-        tfos_schema *schema;
-        tfos_schema *chosen;
-        code = tfos__cli_find_schema(&options.common, paths, 0, true, &schema, &chosen);
-        if (code == CLI_OK) {
-            code = measure(&options, paths, chosen);
-            tfos_schema_free(schema);
-            tfos_schema_free(chosen);
-        }
-        tfos_paths_free(paths);
-    } else {
-        code = tfos__cli_fail(&error);
-    }
-    free(inputs.text);
-    return code;
+    return tfos__cli_run_on_paths(&tfos__cli_records_stats, argc, argv, &options, show);
 }
 
 static const tfos__cli_option table_of_options[] = {

@@ -78,8 +78,9 @@ static void print_summary(const verification *self, const tfos_paths *paths, con
     }
 }
 
-static int verify(const verify_options *options, const tfos_paths *paths)
+static int verify(const void *context, const tfos_paths *paths)
 {
+    const verify_options *options = context;
     tfos_read_options read;
     tfos_progress progress = {0};
     tfos_error error;
@@ -101,21 +102,7 @@ static int verify(const verify_options *options, const tfos_paths *paths)
 static int run(int argc, char **argv)
 {
     verify_options options = {0};
-    tfos__cli_inputs inputs;
-    int code;
-    if (!tfos__cli_parse(&tfos__cli_records_verify, argc, argv, &options, &inputs, &code)) {
-        return code;
-    }
-    tfos_paths *paths;
-    tfos_error error;
-    if (tfos_paths_expand(inputs.text, inputs.count, &paths, &error) == TFOS_OK) {
-        code = verify(&options, paths);
-        tfos_paths_free(paths);
-    } else {
-        code = tfos__cli_fail(&error);
-    }
-    free(inputs.text);
-    return code;
+    return tfos__cli_run_on_paths(&tfos__cli_records_verify, argc, argv, &options, verify);
 }
 
 static const tfos__cli_option table[] = {
