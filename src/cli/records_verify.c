@@ -1,6 +1,4 @@
 /* tfos records verify: reads every byte, names every damaged place. */
-#include <stdlib.h>
-
 #include "base/status.h"
 #include "cli/cli.h"
 #include "record/json_lines.h"
