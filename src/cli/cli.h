@@ -17,6 +17,7 @@ enum {
     CLI_BAD_DATA = 1,
     CLI_USAGE = 2,
     CLI_SYSTEM = 3,
+    CLI_REFUSED = 4,
     CLI_INTERRUPTED = 130,
     CLI_PIPE_CLOSED = 141,
 };
@@ -257,6 +258,12 @@ void tfos__cli_show_value(const tfos_vector *vector, int64_t row, size_t width, 
 /* Columns that a text takes on a terminal, counting each character as one. */
 size_t tfos__cli_text_width(const char *text, size_t bytes);
 
+/* ---- status pages (fetch.c) ---- */
+
+/* Appends the file `file` of the status page at `url`. INVALID: that is no address. IO: nobody answers. PERMISSION: the
+ * token is wrong. CORRUPT: somebody else answers. */
+tfos_status tfos__cli_fetch(const char *url, const char *file, tfos__buffer *body, tfos_error *error);
+
 /* ---- commands ---- */
 
 extern const tfos__cli_command tfos__cli_records_head;
@@ -269,5 +276,6 @@ extern const tfos__cli_command tfos__cli_records_index;
 extern const tfos__cli_command tfos__cli_ps;
 extern const tfos__cli_command tfos__cli_config;
 extern const tfos__cli_command tfos__cli_coordinator;
+extern const tfos__cli_command tfos__cli_status;
 
 #endif

@@ -21,6 +21,7 @@ static const struct {
     {CLI_BAD_DATA, "the data is bad: damaged, cut short, or not what the schema says"},
     {CLI_USAGE, "the command line is wrong, or asks for what is not supported"},
     {CLI_SYSTEM, "a file or the system: not found, no permission, exists already, disk full, out of memory"},
+    {CLI_REFUSED, "refused by the other side: the token in an address is wrong"},
     {CLI_INTERRUPTED, "interrupted by Ctrl-C; nothing half-written is left"},
     {CLI_PIPE_CLOSED, "the reader of the output went away (tfos … | head)"},
 };

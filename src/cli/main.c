@@ -69,6 +69,11 @@ static int run_ps(int argc, char **argv)
     return tfos__cli_ps.run(argc, argv);
 }
 
+static int run_status(int argc, char **argv)
+{
+    return tfos__cli_status.run(argc, argv);
+}
+
 static int run_coordinator(int argc, char **argv)
 {
     return tfos__cli_coordinator.run(argc, argv);
@@ -84,6 +89,7 @@ static const struct {
     {"records", "look at, check and make TFRecord files", run_records, false},
     {"ps", "serve as a parameter server or worker of a TensorFlow cluster, without Python", run_ps, false},
     {"config", "show the settings and where they come from", run_config, false},
+    {"status", "show a running cluster: nodes, states, failure, logs", run_status, false},
     {"coordinator", "keeps a cluster together", run_coordinator, true},
 };
 

@@ -196,7 +196,8 @@ static tfos_status roles_of(const tfos_cluster_options *options, tfos__roles *ro
 }
 
 /* "9997", "9997-9999" or nothing. */
-static tfos_status parse_ports(const char *text, uint64_t *first, uint64_t *last, tfos_error *error)
+static tfos_status parse_ports(const char *text, const char *setting, uint64_t *first, uint64_t *last,
+                               tfos_error *error)
 {
     unsigned from;
     unsigned to;
@@ -211,8 +212,7 @@ static tfos_status parse_ports(const char *text, uint64_t *first, uint64_t *last
         from = to = UINT_MAX;
     }
     if (from > UINT16_MAX || to > UINT16_MAX || to < from) {
-        return tfos__fail(error, TFOS_INVALID,
-                          "server.port (TFOS_SERVER_PORT) must be a port or a range such as 9997-9999, found '%s'",
+        return tfos__fail(error, TFOS_INVALID, "%s must be a port or a range such as 9997-9999, found '%s'", setting,
                           tfos__printable_of(text, strlen(text)).text);
     }
     *first = from;
@@ -258,6 +258,8 @@ typedef struct plan {
     char name[64];
     uint64_t port_first;
     uint64_t port_last;
+    uint64_t status_port_first;
+    uint64_t status_port_last;
     int64_t beat_ms;
     int64_t lease_ms;
     const char *host;
@@ -278,8 +280,10 @@ static tfos_status prepare(const tfos_cluster_options *options, plan *out, tfos_
 {
     TFOS_TRY(roles_of(options, &out->roles, error));
     TFOS_TRY(check_slots(options, error));
-    TFOS_TRY(parse_ports(text_setting(options, "server.port", "TFOS_SERVER_PORT"), &out->port_first, &out->port_last,
-                         error));
+    TFOS_TRY(parse_ports(text_setting(options, "server.port", "TFOS_SERVER_PORT"), "server.port (TFOS_SERVER_PORT)",
+                         &out->port_first, &out->port_last, error));
+    TFOS_TRY(parse_ports(text_setting(options, "status.port", "TFOS_STATUS_PORT"), "status.port (TFOS_STATUS_PORT)",
+                         &out->status_port_first, &out->status_port_last, error));
     TFOS_TRY(number_setting(options, TFOS__SETTING_CLUSTER_BEAT_MS, "cluster.beat_ms", &out->beat_ms, error));
     TFOS_TRY(number_setting(options, TFOS__SETTING_CLUSTER_LEASE_MS, "cluster.lease_ms", &out->lease_ms, error));
     TFOS_TRY(check_size("the context for the nodes", options->context != NULL ? strlen(options->context) : 0, 1 << 20,
@@ -308,6 +312,8 @@ static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *
     tfos__message_put_string(&message, TFOS__FIELD_HOST, plan_of->host);
     tfos__message_put_number(&message, TFOS__FIELD_PORT, plan_of->port_first);
     tfos__message_put_number(&message, TFOS__FIELD_PORT_LAST, plan_of->port_last);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT, plan_of->status_port_first);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT_LAST, plan_of->status_port_last);
     tfos__message_put_number(&message, TFOS__FIELD_NODES, plan_of->roles.nodes);
     tfos__message_put_number(&message, TFOS__FIELD_PS, plan_of->roles.ps);
     tfos__message_put_string(&message, TFOS__FIELD_MASTER, plan_of->roles.master);

@@ -4,9 +4,7 @@
  * version and REGISTER. Strangers are bounded in number and in time and cost nobody else anything. */
 #include "cluster/coordinator.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 
 #include "base/status.h"
 #include "cluster/link.h"
+#include "cluster/page.h"
 #include "cluster/roster.h"
 #include "cluster/status.h"
 
@@ -40,6 +39,7 @@ typedef struct peer {
 struct coordinator {
     uv_loop_t loop;
     uv_tcp_t listener;
+    tfos__page *page;
     uv_timer_t ticker;
     uv_signal_t terminate;
     tfos__link *driver;
@@ -53,7 +53,6 @@ struct coordinator {
     size_t peers_most;
     tfos__peer_counts counts;
     bool told[3]; /* which causes of refusal have been logged */
-    bool listening;
     bool closing;
     tfos_error error;
 };
@@ -93,9 +92,8 @@ static void close_all(coordinator *self)
     if (self->driver != NULL) {
         tfos__link_close(self->driver);
     }
-    if (self->listening) {
-        uv_close((uv_handle_t *)&self->listener, NULL);
-    }
+    tfos__page_close(self->page);
+    uv_close((uv_handle_t *)&self->listener, NULL);
     uv_close((uv_handle_t *)&self->ticker, NULL);
     uv_close((uv_handle_t *)&self->terminate, NULL);
 }
@@ -302,85 +300,14 @@ static void on_connection(uv_stream_t *listener, int code)
     }
 }
 
-/* ---- listening ---- */
-
-/* Binds to `host` if it is an address of this machine, else (a name that only others know, as behind a load balancer)
- * to all addresses. */
-static int find_address(const char *host, struct sockaddr_storage *out)
-{
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found = NULL;
-    int code = getaddrinfo(host[0] != '\0' ? host : NULL, "0", &hints, &found);
-    if (code == 0) {
-        memcpy(out, found->ai_addr, found->ai_addrlen);
-        freeaddrinfo(found);
-    }
-    return code;
-}
-
-static int try_port(coordinator *self, struct sockaddr_storage *address, uint16_t port)
-{
-    if (address->ss_family == AF_INET6) {
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-    } else {
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
-    }
-    uv_tcp_init(&self->loop, &self->listener);
-    self->listener.data = self;
-    int code = uv_tcp_bind(&self->listener, (const struct sockaddr *)address, 0);
-    code = code == 0 ? uv_listen((uv_stream_t *)&self->listener, 1024, on_connection) : code;
-    if (code != 0) {
-        uv_close((uv_handle_t *)&self->listener, NULL);
-        uv_run(&self->loop, UV_RUN_NOWAIT);
-    }
-    return code;
-}
-
-static int try_ports(coordinator *self, struct sockaddr_storage *address, uint16_t first, uint16_t last)
-{
-    int code = UV_EADDRINUSE;
-    for (uint32_t port = first; port <= last && code == UV_EADDRINUSE; port++) {
-        code = try_port(self, address, (uint16_t)port);
-    }
-    return code;
-}
-
-static tfos_status listen_on(coordinator *self, const char *host, uint16_t first, uint16_t last, uint16_t *port,
-                             tfos_error *error)
-{
-    struct sockaddr_storage address = {.ss_family = AF_INET};
-    int code = UV_EADDRNOTAVAIL;
-    if (find_address(host, &address) == 0) {
-        code = try_ports(self, &address, first, last);
-    }
-    if (code == UV_EADDRNOTAVAIL && find_address("", &address) == 0) {
-        code = try_ports(self, &address, first, last);
-    }
-    if (code == UV_EADDRINUSE) {
-        return tfos__fail(error, TFOS_EXISTS,
-                          "every port from %u to %u on '%s' is in use; set TFOS_SERVER_PORT to others", first, last,
-                          host);
-    }
-    if (code != 0) {
-        return tfos__fail_errno(error, -code, "the coordinator cannot listen on '%s', port %u to %u", host, first,
-                                last);
-    }
-    self->listening = true;
-    int bytes = sizeof address;
-    uv_tcp_getsockname(&self->listener, (struct sockaddr *)&address, &bytes);
-    *port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                : ((struct sockaddr_in *)&address)->sin_port);
-    return TFOS_OK;
-}
-
 /* ---- the driver ---- */
 
-static char *status_json(void *context)
+static char *status_json(void *context, const tfos__status_logs *logs)
 {
     coordinator *self = context;
     struct timeval wall;
     gettimeofday(&wall, NULL);
-    return tfos__status_json(self->roster, &self->counts, now_of(self),
+    return tfos__status_json(self->roster, &self->counts, logs, now_of(self),
                              (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
 }
 
@@ -399,6 +326,13 @@ static void fill_options(const tfos__message *open, tfos__roster_options *out)
     };
     tfos__message_copy(open, TFOS__FIELD_MASTER, out->roles.master, sizeof out->roles.master);
     tfos__message_copy(open, TFOS__FIELD_CLUSTER, out->name, sizeof out->name);
+}
+
+static tfos__ports ports_of(const tfos__message *open, tfos__field first, tfos__field last, const char *setting)
+{
+    return (tfos__ports){.first = (uint16_t)tfos__message_number(open, first),
+                         .last = (uint16_t)tfos__message_number(open, last),
+                         .setting = setting};
 }
 
 static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
@@ -421,13 +355,15 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     }
     self->peers_most = 2 * (size_t)options.roles.nodes + STRANGERS_MOST;
     tfos__message_copy(open, TFOS__FIELD_HOST, host, sizeof host);
-    TFOS_TRY(listen_on(self, host, (uint16_t)tfos__message_number(open, TFOS__FIELD_PORT),
-                       (uint16_t)tfos__message_number(open, TFOS__FIELD_PORT_LAST), &port, error));
+    tfos__ports ports = ports_of(open, TFOS__FIELD_PORT, TFOS__FIELD_PORT_LAST, "TFOS_SERVER_PORT");
+    TFOS_TRY(tfos__listen(&self->listener, host, &ports, on_connection, &port, error));
+    ports = ports_of(open, TFOS__FIELD_STATUS_PORT, TFOS__FIELD_STATUS_PORT_LAST, "TFOS_STATUS_PORT");
+    TFOS_TRY(tfos__page_open(&self->loop, host, &ports, status_json, self, &self->page, error));
     tfos__message answer;
     tfos__message_init(&answer, TFOS__MESSAGE_LISTENING);
     tfos__message_put_string(&answer, TFOS__FIELD_HOST, host);
     tfos__message_put_number(&answer, TFOS__FIELD_PORT, port);
-    tfos__message_put_string(&answer, TFOS__FIELD_URL, "");
+    tfos__message_put_string(&answer, TFOS__FIELD_URL, tfos__page_url(self->page));
     tell_driver(self, &answer);
     return TFOS_OK;
 }
@@ -444,8 +380,9 @@ static void refuse_driver(coordinator *self, const tfos_error *error)
 
 static void answer_status(coordinator *self)
 {
+    const tfos__status_logs none = {0};
     tfos__message message;
-    char *json = status_json(self);
+    char *json = status_json(self, &none);
     if (json == NULL) {
         return;
     }
@@ -498,8 +435,10 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
     }
     self->driver_pid = getppid();
     uv_loop_init(&self->loop);
+    uv_tcp_init(&self->loop, &self->listener);
     uv_timer_init(&self->loop, &self->ticker);
     uv_signal_init(&self->loop, &self->terminate);
+    self->listener.data = self;
     self->ticker.data = self;
     self->terminate.data = self;
     uv_timer_start(&self->ticker, on_tick, TICK_MS, TICK_MS);

@@ -98,7 +98,9 @@ typedef enum tfos__message_type {
     X(SEQUENCE, 49, 0)    /* of LOG and ENDED messages of a node, so that a repetition after a reconnect is known */   \
     X(REGISTERED, 50, 0)  /* REGISTER: 1 when this node was registered before and comes back */                        \
     X(NODE_HOST, 51, 256) /* START: the name or address by which others reach the node */                              \
-    X(SETTINGS, 52, 1 << 16) /* START: key=value …, separated by NUL */
+    X(SETTINGS, 52, 1 << 16) /* START: key=value …, separated by NUL */                                              \
+    X(STATUS_PORT, 53, 0)    /* OPEN: of the status page, as PORT and PORT_LAST */                                     \
+    X(STATUS_PORT_LAST, 54, 0)
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),

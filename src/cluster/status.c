@@ -2,11 +2,39 @@
 #include "cluster/status.h"
 
 #include <json-c/json.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* What is not UTF-8 (a program may print anything, and a log is cut where its memory ends) becomes U+FFFD, so that
+ * every reader of JSON takes it. */
+static struct json_object *make_text(const char *text)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    size_t left = strlen(text);
+    size_t valid = tfos__utf8_valid_prefix(text, left);
+    if (valid == left) {
+        return json_object_new_string_len(text, (int)left);
+    }
+    tfos__buffer clean = {0};
+    while (left > 0) {
+        (void)tfos__buffer_append(&clean, text, valid, NULL);
+        text += valid;
+        left -= valid;
+        if (left > 0) {
+            (void)tfos__buffer_append(&clean, replacement, sizeof replacement - 1, NULL);
+            text++;
+            left--;
+        }
+        valid = tfos__utf8_valid_prefix(text, left);
+    }
+    struct json_object *made = json_object_new_string_len((const char *)clean.data, (int)clean.size);
+    tfos__buffer_reset(&clean);
+    return made;
+}
 
 static void add_text(struct json_object *to, const char *key, const char *text)
 {
-    json_object_object_add(to, key, json_object_new_string(text));
+    json_object_object_add(to, key, make_text(text));
 }
 
 static void add_number(struct json_object *to, const char *key, uint64_t number)
@@ -16,7 +44,10 @@ static void add_number(struct json_object *to, const char *key, uint64_t number)
 
 static void add_seconds(struct json_object *to, const char *key, double seconds)
 {
-    json_object_object_add(to, key, json_object_new_double(seconds));
+    static char format[] = "%.3f";
+    struct json_object *number = json_object_new_double(seconds);
+    json_object_set_serializer(number, json_object_double_to_json_string, format, NULL);
+    json_object_object_add(to, key, number);
 }
 
 static const char *phase_text(tfos__phase phase)
@@ -30,7 +61,39 @@ static const char *phase_text(tfos__phase phase)
     return texts[phase];
 }
 
-static struct json_object *describe_node(const tfos__roster *roster, uint32_t index, uint64_t now_ms)
+void tfos__status_logs_parse(const char *query, tfos__status_logs *out)
+{
+    *out = (tfos__status_logs){0};
+    while (strncmp(query, "logs=", 5) != 0) {
+        query = strchr(query, '&');
+        if (query == NULL) {
+            return;
+        }
+        query++;
+    }
+    const char *at = query + 5;
+    out->all = strncmp(at, "all", 3) == 0 && (at[3] == '\0' || at[3] == '&');
+    while (*at >= '0' && *at <= '9' && out->count < sizeof out->index / sizeof out->index[0]) {
+        char *end;
+        unsigned long long index = strtoull(at, &end, 10);
+        if (index <= UINT32_MAX) {
+            out->index[out->count++] = (uint32_t)index;
+        }
+        at = *end == ',' ? end + 1 : end;
+    }
+}
+
+static bool is_wanted(const tfos__status_logs *logs, uint32_t index)
+{
+    for (size_t i = 0; i < logs->count && !logs->all; i++) {
+        if (logs->index[i] == index) {
+            return true;
+        }
+    }
+    return logs->all;
+}
+
+static struct json_object *describe_node(const tfos__roster *roster, uint32_t index, bool with_log, uint64_t now_ms)
 {
     struct json_object *object = json_object_new_object();
     tfos__node_view node;
@@ -47,7 +110,8 @@ static struct json_object *describe_node(const tfos__roster *roster, uint32_t in
     add_text(object, "executor", node.executor);
     add_text(object, "gpus", node.gpus);
     add_text(object, "state", tfos__node_state_text(node.state));
-    add_seconds(object, "uptime_s", node.since_ms != 0 ? (double)(now_ms - node.since_ms) / 1000 : 0);
+    uint64_t until_ms = node.state >= TFOS__NODE_FINISHED ? node.heard_ms : now_ms;
+    add_seconds(object, "uptime_s", node.since_ms != 0 ? (double)(until_ms - node.since_ms) / 1000 : 0);
     add_seconds(object, "heard_s", node.since_ms != 0 ? (double)(now_ms - node.heard_ms) / 1000 : 0);
     add_seconds(object, "cpu_s", (double)node.cpu_ms / 1000);
     add_seconds(object, "cpu_share", node.cpu_share);
@@ -55,11 +119,14 @@ static struct json_object *describe_node(const tfos__roster *roster, uint32_t in
     add_text(object, "tensorboard", node.url);
     add_number(object, "tensorboard_pid", node.url_pid);
     add_text(object, "ended", node.ended);
-    add_text(object, "log", node.tail);
+    if (with_log) {
+        add_text(object, "log", node.tail);
+    }
     return object;
 }
 
-char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, uint64_t now_ms, uint64_t wall_ms)
+char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, const tfos__status_logs *logs,
+                        uint64_t now_ms, uint64_t wall_ms)
 {
     const tfos__roster_options *options = tfos__roster_options_of(roster);
     struct json_object *object = json_object_new_object();
@@ -73,7 +140,7 @@ char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *cou
     add_number(object, "registered", tfos__roster_registered(roster));
     add_text(object, "failure", tfos__roster_failure(roster));
     for (uint32_t i = 0; i < options->roles.nodes; i++) {
-        json_object_array_add(nodes, describe_node(roster, i, now_ms));
+        json_object_array_add(nodes, describe_node(roster, i, is_wanted(logs, i), now_ms));
     }
     json_object_object_add(object, "nodes", nodes);
     add_number(peers, "accepted", counts->accepted);

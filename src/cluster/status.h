@@ -13,7 +13,19 @@ typedef struct tfos__peer_counts {
     uint64_t refused_other;   /* nonsense, too many connections, a cluster that has ended */
 } tfos__peer_counts;
 
-/* A JSON object on the heap, which the caller frees; NULL when memory is short. `wall_ms` is the time of day. */
-char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, uint64_t now_ms, uint64_t wall_ms);
+/* Whose logs are wanted: `{0}` for nobody's. */
+typedef struct tfos__status_logs {
+    bool all;
+    size_t count;
+    uint32_t index[64];
+} tfos__status_logs;
+
+/* Reads "logs=all" or "logs=0,17" from the query of an address; whatever else there is counts for nothing. */
+void tfos__status_logs_parse(const char *query, tfos__status_logs *out);
+
+/* A JSON object on the heap, which the caller frees; NULL when memory is short. `wall_ms` is the time of day. It is
+ * valid UTF-8 whatever nodes have sent. */
+char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, const tfos__status_logs *logs,
+                        uint64_t now_ms, uint64_t wall_ms);
 
 #endif
