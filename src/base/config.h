@@ -13,7 +13,9 @@
       "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")                             \
     X(CLUSTER_BEAT_MS, "cluster.beat_ms", 1000, 10, 60000, "Milliseconds between the heartbeats of a node.")           \
     X(CLUSTER_LEASE_MS, "cluster.lease_ms", 30000, 100, 3600000,                                                       \
-      "A node that was not heard of for so many milliseconds is lost; a node that hears nothing ends itself.")
+      "A node that was not heard of for so many milliseconds is lost; a node that hears nothing ends itself.")         \
+    X(CLUSTER_HANDSHAKE_MS, "cluster.handshake_ms", 10000, 100, 600000,                                                \
+      "Milliseconds that a connection may take to show that it has the cluster key and say who it is.")
 
 typedef enum tfos__setting {
 #define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,

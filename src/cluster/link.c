@@ -5,11 +5,13 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/status.h"
 
 struct tfos__link {
@@ -35,6 +37,7 @@ struct tfos__link {
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
     bool resolving;
+    uint64_t handshake_ms;
     char peer[80];
 };
 
@@ -97,8 +100,8 @@ static void on_timeout(uv_timer_t *timer)
         end(link);
         return;
     }
-    tfos__fail(&error, TFOS_LIMIT, "%s did not %s within %d seconds", link->peer,
-               link->ready ? "say who it is" : "complete the handshake", TFOS__LINK_HANDSHAKE_MS / 1000);
+    tfos__fail(&error, TFOS_LIMIT, "%s did not %s within %" PRIu64 " ms (cluster.handshake_ms)", link->peer,
+               link->ready ? "say who it is" : "complete the handshake", link->handshake_ms);
     fail(link, &error);
 }
 
@@ -353,11 +356,16 @@ static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *fo
 
 static tfos__link *make(uv_loop_t *loop, const tfos__link_events *events, void *context, tfos_error *error)
 {
+    int64_t handshake_ms;
+    if (tfos__setting_choose(TFOS__SETTING_CLUSTER_HANDSHAKE_MS, -1, -1, &handshake_ms, error) != TFOS_OK) {
+        return NULL;
+    }
     tfos__link *link = calloc(1, sizeof *link);
     if (link == NULL) {
         tfos__fail_memory(error, sizeof *link);
         return NULL;
     }
+    link->handshake_ms = (uint64_t)handshake_ms;
     link->events = *events;
     link->context = context;
     uv_timer_init(loop, &link->timer);
@@ -410,7 +418,7 @@ tfos_status tfos__link_connect(uv_loop_t *loop, tfos__tls_context *tls, const ch
         link->resolving = false;
         return abandon(link, error, code, "cannot look up the address of the coordinator");
     }
-    uv_timer_start(&link->timer, on_timeout, TFOS__LINK_HANDSHAKE_MS, 0);
+    uv_timer_start(&link->timer, on_timeout, link->handshake_ms, 0);
     *out = link;
     return TFOS_OK;
 }
@@ -435,7 +443,7 @@ tfos_status tfos__link_accept(uv_stream_t *listener, tfos__tls_context *tls, con
     if (tfos__tls_new(tls, &link->tls, error) != TFOS_OK) {
         return abandon(link, error, 0, NULL);
     }
-    uv_timer_start(&link->timer, on_timeout, TFOS__LINK_HANDSHAKE_MS, 0);
+    uv_timer_start(&link->timer, on_timeout, link->handshake_ms, 0);
     code = begin(link);
     if (code != 0) {
         return abandon(link, error, code, "cannot read from a connection");

@@ -1,7 +1,8 @@
 /* A link: messages over a TCP connection with TLS, or over a Unix socket without, driven by a libuv loop.
  *
  * Limits: frames have a largest size, what waits to be sent has a largest size, a handshake and the first message have
- * a time limit. A peer that breaks one is cut off with a status; nobody else notices. */
+ * a time limit (the setting cluster.handshake_ms). A peer that breaks one is cut off with a status; nobody else
+ * notices. */
 #ifndef TFOS_CLUSTER_LINK_H
 #define TFOS_CLUSTER_LINK_H
 
@@ -25,7 +26,6 @@ typedef struct tfos__link_events {
 #define TFOS__LINK_PURPOSE "tfos control plane 1"
 
 enum {
-    TFOS__LINK_HANDSHAKE_MS = 10000,     /* from connection to the end of the first message */
     TFOS__LINK_BACKLOG_BYTES = 16 << 20, /* waiting to be sent; beyond, the link is cut with TFOS_LIMIT */
     TFOS__LINK_FIRST_FRAME_BYTES = 4096, /* the first message of a peer that was accepted */
 };

@@ -172,6 +172,13 @@ static void look_whether_over(tfos__roster *roster)
     }
 }
 
+static void note_end(tfos__roster_node *node, tfos__node_state state, const char *text)
+{
+    node->state = state;
+    free(node->ended);
+    node->ended = strdup(text);
+}
+
 void tfos__roster_stop(tfos__roster *roster, const char *reason, uint64_t now_ms)
 {
     if (roster->phase >= TFOS__PHASE_STOPPING) {
@@ -181,18 +188,17 @@ void tfos__roster_stop(tfos__roster *roster, const char *reason, uint64_t now_ms
     roster->stop_ms = now_ms;
     for (uint32_t i = 0; i < roster->options.roles.nodes; i++) {
         tfos__roster_node *node = &roster->node[i];
-        if (node->state != TFOS__NODE_ABSENT && !has_ended(node)) {
+        if (node->state == TFOS__NODE_ABSENT || has_ended(node)) {
+            continue;
+        }
+        if (node->connected) {
             send_stop(roster, i, reason, 0);
+        } else {
+            note_end(node, TFOS__NODE_LOST, "it was not connected when the cluster was stopped");
+            tell_node(roster, i);
         }
     }
     look_whether_over(roster);
-}
-
-static void note_end(tfos__roster_node *node, tfos__node_state state, const char *text)
-{
-    node->state = state;
-    free(node->ended);
-    node->ended = strdup(text);
 }
 
 static void tell_failure(tfos__roster *roster, uint32_t index, tfos__outcome outcome, uint64_t exit_code,
