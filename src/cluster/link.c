@@ -224,6 +224,9 @@ static void take_frames(tfos__link *link)
     while (!link->closing && take_frame(link, &offset)) {}
     memmove(link->plain.data, link->plain.data + offset, link->plain.size - offset);
     link->plain.size -= offset;
+    if (link->plain.size == 0) {
+        tfos__buffer_reset(&link->plain); /* a thousand quiet links must not hold a thousand buffers */
+    }
 }
 
 static void received(tfos__link *link, const char *bytes, size_t count)
