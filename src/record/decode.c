@@ -40,7 +40,7 @@ struct tfos__decoder {
     pass_kind pass;
     size_t count;
     target *columns;
-    tfos__buffer joined;
+    tfos__joined joined;
     tfos__name_order features; /* of Example and of the context */
     tfos__name_order lists;
     tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where the column is simple */
@@ -79,7 +79,7 @@ void tfos__decoder_free(tfos__decoder *decoder)
 {
     if (decoder != NULL) {
         tfos_schema_free(decoder->schema);
-        tfos__buffer_reset(&decoder->joined);
+        tfos__joined_reset(&decoder->joined);
         free(decoder->columns);
         free(decoder);
     }
@@ -112,6 +112,7 @@ int64_t tfos__decoder_rows(const tfos__decoder *decoder)
 
 static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
 {
+    TFOS_TRY(tfos__joined_check(&decoder->joined, error));
     return tfos__fail(
         error, TFOS_CORRUPT,
         "the record is no tf.train.%s: its bytes do not parse (to read it as it is, ask for records of kind "

@@ -1,6 +1,8 @@
 /* tf.train.Example on the wire: the ways that are rarely taken. */
 #include "record/example.h"
 
+#include "base/status.h"
+
 const char *tfos__feature_kind_name(tfos__feature_kind kind)
 {
     switch (kind) {
@@ -166,23 +168,40 @@ int64_t tfos__list_count(tfos__feature_kind kind, tfos__wire list)
     return count;
 }
 
-/* Puts `more` behind `value`, both in `joined` from then on. */
-static bool join(tfos__buffer *joined, tfos__wire *value, tfos__wire more)
+void tfos__joined_reset(tfos__joined *joined)
 {
-    if (value->at != joined->data) {
-        joined->size = 0;
-        if (tfos__buffer_append(joined, value->at, (size_t)(value->end - value->at), NULL) != TFOS_OK) {
-            return false;
-        }
+    tfos__buffer_reset(&joined->bytes);
+}
+
+tfos_status tfos__joined_check(tfos__joined *joined, tfos_error *error)
+{
+    size_t refused = joined->refused;
+    joined->refused = 0;
+    return refused > 0 ? tfos__fail_memory(error, refused) : TFOS_OK;
+}
+
+/* Puts `more` behind `value`, both in `joined` from then on. */
+static bool join(tfos__joined *joined, tfos__wire *value, tfos__wire more)
+{
+    tfos__buffer *bytes = &joined->bytes;
+    size_t before = (size_t)(value->end - value->at);
+    size_t behind = (size_t)(more.end - more.at);
+    if (value->at != bytes->data) {
+        bytes->size = 0;
     }
-    if (tfos__buffer_append(joined, more.at, (size_t)(more.end - more.at), NULL) != TFOS_OK) {
+    if (tfos__buffer_reserve(bytes, before + behind, NULL) != TFOS_OK) {
+        joined->refused = before + behind;
         return false;
     }
-    *value = (tfos__wire){joined->data, joined->data + joined->size};
+    if (bytes->size == 0) {
+        (void)tfos__buffer_append(bytes, value->at, before, NULL); /* there is room */
+    }
+    (void)tfos__buffer_append(bytes, more.at, behind, NULL);
+    *value = (tfos__wire){bytes->data, bytes->data + bytes->size};
     return true;
 }
 
-bool tfos__entry_parse_slow(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value)
+bool tfos__entry_parse_slow(tfos__wire entry, tfos__joined *joined, tfos__wire *name, tfos__wire *value)
 {
     bool have_value = false;
     *name = (tfos__wire){entry.at, entry.at};
@@ -241,7 +260,7 @@ static bool feature_list_valid(tfos__wire value)
     return true;
 }
 
-static bool map_valid(tfos__wire map, bool lists, tfos__buffer *joined)
+static bool map_valid(tfos__wire map, bool lists, tfos__joined *joined)
 {
     while (map.at < map.end) {
         uint32_t tag;
@@ -263,7 +282,7 @@ static bool map_valid(tfos__wire map, bool lists, tfos__buffer *joined)
     return true;
 }
 
-bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined)
+bool tfos__message_valid(tfos__wire record, bool sequence, tfos__joined *joined)
 {
     while (record.at < record.end) {
         uint32_t tag;

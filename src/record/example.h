@@ -72,12 +72,23 @@ bool tfos__feature_next_list(tfos__feature *feature, tfos__wire *list);
 /* The number of values in a list message of this kind; -1 if it is no such message. */
 int64_t tfos__list_count(tfos__feature_kind kind, tfos__wire list);
 
+/* Where the parts of a value are put together. `{0}` is empty. */
+typedef struct tfos__joined {
+    tfos__buffer bytes;
+    size_t refused; /* bytes that a join could not get: the record did not parse, but is not known to be wrong */
+} tfos__joined;
+
+void tfos__joined_reset(tfos__joined *joined);
+
+/* For whoever found that a record does not parse: NO_MEMORY if a join was the cause, which is then forgotten. */
+tfos_status tfos__joined_check(tfos__joined *joined, tfos_error *error);
+
 /* The long way of tfos__entry_parse. */
-bool tfos__entry_parse_slow(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value);
+bool tfos__entry_parse_slow(tfos__wire entry, tfos__joined *joined, tfos__wire *name, tfos__wire *value);
 
 /* The name and the value of a map entry. Absent ones are empty. A value that occurs more than once is merged, which for
  * messages means that their bytes are put one after the other, in `joined`. */
-static inline bool tfos__entry_parse(tfos__wire entry, tfos__buffer *joined, tfos__wire *name, tfos__wire *value)
+static inline bool tfos__entry_parse(tfos__wire entry, tfos__joined *joined, tfos__wire *name, tfos__wire *value)
 {
     if (entry.end - entry.at >= 2 && entry.at[0] == 0x0A) {
         tfos__wire rest = {entry.at + 1, entry.end};
@@ -92,7 +103,7 @@ static inline bool tfos__entry_parse(tfos__wire entry, tfos__buffer *joined, tfo
 }
 
 /* Whether a whole record parses as an Example or, with `sequence`, as a SequenceExample, down to the last value. */
-bool tfos__message_valid(tfos__wire record, bool sequence, tfos__buffer *joined);
+bool tfos__message_valid(tfos__wire record, bool sequence, tfos__joined *joined);
 
 /* ---- names in their usual order ---- */
 

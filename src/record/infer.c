@@ -38,7 +38,7 @@ typedef struct thread_findings {
     size_t capacity;
     int64_t records;
     int64_t sequences; /* records with feature lists */
-    tfos__buffer joined;
+    tfos__joined joined;
     tfos__name_order features;
     tfos__name_order lists;
     tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where they are one number and have been before */
@@ -67,7 +67,7 @@ static tfos_status findings_init(thread_findings *findings, tfos_error *error)
 static void findings_reset(thread_findings *findings)
 {
     tfos_schema_free(findings->names);
-    tfos__buffer_reset(&findings->joined);
+    tfos__joined_reset(&findings->joined);
     free(findings->of);
 }
 
@@ -326,6 +326,7 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
     tfos__wire value;
     int64_t index;
     if (!tfos__entry_parse(entry, &findings->joined, &name, &value)) {
+        TFOS_TRY(tfos__joined_check(&findings->joined, error));
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: a map entry does not parse");
     }
     TFOS_TRY(place_name(findings, name, lists, position, &index, error));
@@ -428,6 +429,7 @@ static tfos_status hear_record(void *context, size_t span, const uint8_t *record
     /* A record that fails halfway must leave nothing pending. */
     if (listener->inference->on_corrupt == TFOS_ON_CORRUPT_SKIP &&
         !tfos__message_valid(wire, asked != TFOS_RECORD_EXAMPLE, &findings->joined)) {
+        TFOS_TRY(tfos__joined_check(&findings->joined, error));
         return not_an_example(error);
     }
     while (wire.at < wire.end) {

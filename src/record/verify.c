@@ -14,12 +14,12 @@ typedef struct report {
 typedef struct check_plan {
     bool parse;
     bool sequence;
-    tfos__buffer *joined; /* one for each thread */
+    tfos__joined *joined; /* one for each thread */
 } check_plan;
 
 typedef struct checker {
     const check_plan *plan;
-    tfos__buffer *joined;
+    tfos__joined *joined;
 } checker;
 
 static tfos_status check_record(void *context, size_t span, const uint8_t *record, size_t bytes, tfos_error *error)
@@ -28,6 +28,7 @@ static tfos_status check_record(void *context, size_t span, const uint8_t *recor
     const checker *mine = context;
     const check_plan *plan = mine->plan;
     if (plan->parse && !tfos__message_valid((tfos__wire){record, record + bytes}, plan->sequence, mine->joined)) {
+        TFOS_TRY(tfos__joined_check(mine->joined, error));
         return tfos__fail(error, TFOS_CORRUPT, "the checksums match, but the record is no tf.train.%s",
                           plan->sequence ? "SequenceExample or Example" : "Example");
     }
@@ -130,13 +131,13 @@ tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_read_options
     int workers = tfos__scan_workers(threads);
     check_plan plan = {.parse = parse,
                        .sequence = options->record != TFOS_RECORD_EXAMPLE,
-                       .joined = calloc((size_t)workers, sizeof(tfos__buffer))};
+                       .joined = calloc((size_t)workers, sizeof(tfos__joined))};
     if (plan.joined == NULL) {
-        return tfos__fail_memory(error, (size_t)workers * sizeof(tfos__buffer));
+        return tfos__fail_memory(error, (size_t)workers * sizeof(tfos__joined));
     }
     tfos_status status = run_checks(paths, options, threads, &plan, function, context, progress, error);
     for (int i = 0; i < workers; i++) {
-        tfos__buffer_reset(&plan.joined[i]);
+        tfos__joined_reset(&plan.joined[i]);
     }
     free(plan.joined);
     return status;

@@ -70,13 +70,13 @@ static inline void free_decoded(decoded *self)
 
 static inline bool is_valid(const uint8_t *record, size_t bytes, bool sequence)
 {
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     uint8_t *exact = malloc(bytes + 1);
     require(exact != NULL, "no memory");
     memcpy(exact, record, bytes);
     bool valid = tfos__message_valid((tfos__wire){exact, exact + bytes}, sequence, &joined);
     free(exact);
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
     return valid;
 }
 

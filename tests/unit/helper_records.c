@@ -11,7 +11,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/wire.h"
@@ -370,5 +372,38 @@ void helper_expect_text(const char *found, const char *expected)
 {
     if (strcmp(found, expected) != 0) {
         fail_msg("expected:\n%s\nfound:\n%s", expected, found);
+    }
+}
+
+/* ---- processes with little memory ---- */
+
+void helper_run_within(size_t megabytes, void (*function)(const char *path), const char *path)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        long pages = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        if (file == NULL || fscanf(file, "%ld", &pages) != 1) {
+            _exit(3);
+        }
+        fclose(file);
+        struct rlimit limit = {.rlim_cur = (rlim_t)pages * 4096 + (megabytes << 20), .rlim_max = RLIM_INFINITY};
+        if (!HELPER_SANITIZED && setrlimit(RLIMIT_AS, &limit) != 0) {
+            _exit(4);
+        }
+        function(path);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+void helper_need(bool condition)
+{
+    if (!condition) {
+        _exit(1);
     }
 }

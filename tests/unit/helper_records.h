@@ -110,4 +110,24 @@ void helper_expect_in(const char *text, const char *part);
 /* Fails the test, and shows both, if they differ. */
 void helper_expect_text(const char *found, const char *expected);
 
+/* ---- processes with little memory ---- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HELPER_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HELPER_SANITIZED 1
+#endif
+#endif
+#ifndef HELPER_SANITIZED
+#define HELPER_SANITIZED 0
+#endif
+
+/* Runs in a process of its own that cannot get more than `megabytes` of memory on top of what it has. The sanitizers
+ * need the address space for themselves, so with them there is no limit. */
+void helper_run_within(size_t megabytes, void (*function)(const char *path), const char *path);
+
+/* An assertion there: ends the process, which fails the test. */
+void helper_need(bool condition);
+
 #endif

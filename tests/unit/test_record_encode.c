@@ -149,14 +149,14 @@ static void check_round_trip(const tfos_schema *schema, const tfos_batch *batch)
 {
     size_t rows = (size_t)tfos_batch_rows(batch);
     helper_bytes *records = calloc(rows, sizeof *records);
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     assert_non_null(records);
     for (size_t i = 0; i < rows; i++) {
         records[i] = helper_encode(batch, (int64_t)i);
         tfos__wire wire = {records[i].data, records[i].data + records[i].count};
         assert_true(tfos__message_valid(wire, tfos_schema_kind(schema) == TFOS_RECORD_SEQUENCE, &joined));
     }
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
     tfos_batch *again = helper_batch(schema, records, rows);
     char *before = shown(batch);
     char *after = shown(again);

@@ -190,9 +190,9 @@ static void test_unknown_fields_everywhere(void **state)
     helper_bytes features = JOIN(unknown(), FIELD(1, entry), unknown());
     helper_bytes record = JOIN(unknown(), FIELD(1, features), unknown(), FIELD(2, helper_from_text("no lists here")));
     EXPECT_ROWS(FIELDS("x int64[]"), "{\"x\": [1, 2]}\n", record);
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     assert_true(tfos__message_valid((tfos__wire){record.data, record.data + record.count}, false, &joined));
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
     /* Known numbers of another wire type are unknown fields. */
     EXPECT_ROWS(FIELDS("x int64"), "{\"x\": 5}\n",
                 JOIN(helper_number_field(1, 8),
@@ -416,13 +416,13 @@ static void test_bytes_that_do_not_parse(void **state)
         EXAMPLE(E("x", FIELD(3, FIELD(1, JOIN(helper_repeat(0x80, 10), HEX(1)))))),
         EXAMPLE(E("x", FIELD(3, JOIN(FIELD(1, PACKED_INTS(1)), HEX(0x0C))))),
     };
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         EXPECT_ROWS(FIELDS("x int64[]"), not_an_example, cases[i]);
         tfos__wire wire = {cases[i].data, cases[i].data + cases[i].count};
         assert_false(tfos__message_valid(wire, false, &joined));
     }
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
     EXPECT_ROWS(FIELDS("x float[]"), not_an_example, EXAMPLE(E("x", FIELD(2, FIELD(1, HEX(1, 2, 3))))));
     EXPECT_ROWS(FIELDS("x float[]"), not_an_example, EXAMPLE(E("x", FIELD(2, HEX(0x0D, 1, 2, 3)))));
     EXPECT_ROWS(FIELDS("x int32[]"), not_an_example,
@@ -435,7 +435,7 @@ static void test_an_endless_number_among_short_ones(void **state)
     (void)state;
     helper_bytes packed = JOIN(helper_repeat(1, 100), helper_repeat(0x80, 10), HEX(1), helper_repeat(1, 100));
     helper_bytes record = EXAMPLE(E("x", FIELD(3, FIELD(1, packed))));
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     EXPECT_ROWS(FIELDS("x int64[]"), not_an_example, record);
     assert_false(tfos__message_valid((tfos__wire){record.data, record.data + record.count}, false, &joined));
     /* Ten bytes are a number. */
@@ -443,7 +443,7 @@ static void test_an_endless_number_among_short_ones(void **state)
     record = EXAMPLE(E("x", FIELD(3, FIELD(1, packed))));
     assert_true(tfos__message_valid((tfos__wire){record.data, record.data + record.count}, false, &joined));
     assert_int_equal(tfos__list_count(TFOS__FEATURE_INT64, (tfos__wire){packed.data, packed.data}), 0);
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
 }
 
 /* Every prefix of a record either fails as a whole or is a shorter message; nothing is read beyond it. */
@@ -455,14 +455,14 @@ static void test_every_prefix(void **state)
              EXAMPLE(E("i", INTS(-1))));
     const char *schema = FIELDS("i int64 nullable", "is int32[] nullable", "f double nullable", "s string nullable",
                                 "z float[3] nullable");
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     for (size_t cut = 0; cut <= record.count; cut++) {
         helper_bytes part = helper_copy(record.data, cut);
         const char *text = helper_decode(schema, &part, 1);
         bool valid = tfos__message_valid((tfos__wire){part.data, part.data + cut}, false, &joined);
         assert_true(valid ? text[0] == '{' : strcmp(text, not_an_example) == 0);
     }
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)

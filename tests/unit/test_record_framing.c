@@ -8,24 +8,11 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "helper_sample.h"
 #include "record/frame.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 /* The sample without its records from `lost` to `lost_end`. */
 static helper_sample without(const helper_sample *sample, size_t lost, size_t lost_end)
@@ -201,49 +188,16 @@ static void test_lengths_that_lie(void **state)
     }
 }
 
-/* Runs in a process of its own that cannot get more than `megabytes` of memory on top of what it has. The sanitizers
- * need the address space for themselves, so with them there is no limit. */
-static void run_within(size_t megabytes, void (*function)(const char *), const char *path)
-{
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        long pages = 0;
-        FILE *file = fopen("/proc/self/statm", "r");
-        if (file == NULL || fscanf(file, "%ld", &pages) != 1) {
-            _exit(3);
-        }
-        fclose(file);
-        struct rlimit limit = {.rlim_cur = (rlim_t)pages * 4096 + (megabytes << 20), .rlim_max = RLIM_INFINITY};
-        if (!SANITIZED && setrlimit(RLIMIT_AS, &limit) != 0) {
-            _exit(4);
-        }
-        function(path);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static void need(bool condition)
-{
-    if (!condition) {
-        _exit(1);
-    }
-}
-
 static void read_in_both_ways(const char *path)
 {
     tfos_read_options options = helper_raw_options();
     helper_result result = helper_read(path, &options);
-    need(result.status == TFOS_TRUNCATED || result.status == TFOS_CORRUPT || result.status == TFOS_LIMIT);
-    need(result.progress.memory_bytes < 8 << 20);
+    helper_need(result.status == TFOS_TRUNCATED || result.status == TFOS_CORRUPT || result.status == TFOS_LIMIT);
+    helper_need(result.progress.memory_bytes < 8 << 20);
     options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
     result = helper_read(path, &options);
-    need(result.status == TFOS_END);
-    need(result.progress.memory_bytes < 8 << 20);
+    helper_need(result.status == TFOS_END);
+    helper_need(result.progress.memory_bytes < 8 << 20);
 }
 
 static void test_lengths_cost_no_memory(void **state)
@@ -253,9 +207,9 @@ static void test_lengths_cost_no_memory(void **state)
     for (size_t i = 0; i < sizeof lying_lengths / sizeof lying_lengths[0]; i++) {
         helper_bytes file = JOIN(sample.file, helper_header(lying_lengths[i]), sample.file);
         helper_to_file(path, file);
-        run_within(24, read_in_both_ways, path);
+        helper_run_within(24, read_in_both_ways, path);
         helper_to_file(path, helper_deflate(file, TFOS_CODEC_GZIP)); /* of which the size is not known */
-        run_within(24, read_in_both_ways, path);
+        helper_run_within(24, read_in_both_ways, path);
     }
 }
 
@@ -264,20 +218,21 @@ static void read_past_garbage(const char *path)
     tfos_read_options options = helper_raw_options();
     options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
     helper_result result = helper_read(path, &options);
-    need(result.status == TFOS_END);
-    need(result.row_count == 2 * helper_small_sample().count);
-    need(result.progress.skipped_records == 1);
-    need(result.progress.skipped_bytes + 2 * (int64_t)helper_small_sample().file.count == result.progress.done_bytes);
-    need(result.progress.memory_bytes < 8 << 20);
+    helper_need(result.status == TFOS_END);
+    helper_need(result.row_count == 2 * helper_small_sample().count);
+    helper_need(result.progress.skipped_records == 1);
+    helper_need(result.progress.skipped_bytes + 2 * (int64_t)helper_small_sample().file.count ==
+                result.progress.done_bytes);
+    helper_need(result.progress.memory_bytes < 8 << 20);
 }
 
 static void test_much_garbage_takes_little_memory(void **state)
 {
-    size_t garbage = SANITIZED ? 8 << 20 : 64 << 20;
+    size_t garbage = HELPER_SANITIZED ? 8 << 20 : 64 << 20;
     helper_sample sample = helper_small_sample();
     const char *path = helper_path(state, "f");
     helper_to_file(path, JOIN(sample.file, helper_repeat(0x5A, garbage), sample.file));
-    run_within(24, read_past_garbage, path);
+    helper_run_within(24, read_past_garbage, path);
     helper_to_file(path, helper_deflate(JOIN(sample.file, helper_repeat(0, garbage), sample.file), TFOS_CODEC_ZLIB));
     tfos_read_options options = helper_raw_options();
     options.on_corrupt = TFOS_ON_CORRUPT_SKIP;

@@ -241,9 +241,50 @@ static void a_child_is_told_that_the_reader_is_not_its_own(void **state)
     tfos_paths_free(paths);
 }
 
+static void find_no_memory(const char *path)
+{
+    tfos_read_options options = helper_raw_options();
+    options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
+    const tfos_paths *paths = helper_paths(path);
+    /* There is enough to read the record, so what fails below is the joining. */
+    helper_need(tfos_records_verify(paths, &options, false, NULL, NULL, NULL, NULL) == TFOS_OK);
+    options.record = TFOS_RECORD_EXAMPLE;
+    helper_need(tfos_records_verify(paths, &options, true, NULL, NULL, NULL, NULL) == TFOS_NO_MEMORY);
+    tfos_schema *schema = NULL;
+    helper_need(tfos_schema_infer(paths, &options, &schema, NULL) == TFOS_NO_MEMORY);
+    schema = helper_schema("{\"record\": \"example\", \"fields\": [{\"name\": \"x\", \"type\": \"binary\"}]}");
+    options.schema = schema;
+    helper_need(helper_read(path, &options).status == TFOS_NO_MEMORY);
+}
+
+enum { PART_MEGABYTES = 24 };
+
+/* In a process of its own, too, for the same reason that the test is the first. */
+static void write_parts(const char *path)
+{
+    helper_bytes bytes = helper_repeat('x', PART_MEGABYTES << 20);
+    helper_bytes part = helper_bytes_field(2, helper_bytes_field(1, helper_bytes_field(1, bytes)));
+    helper_bytes entry = JOIN(helper_bytes_field(1, helper_from_text("x")), part, part);
+    helper_to_file(path, helper_frame(EXAMPLE(helper_bytes_field(1, entry))));
+}
+
+/* A value in two parts is joined before it is looked at. Without the memory for that, nothing is known of the record:
+ * it must not be skipped as damaged. */
+static void a_value_that_cannot_be_joined_is_not_damage(void **state)
+{
+    if (HELPER_SANITIZED) {
+        skip(); /* the memory cannot be limited */
+    }
+    const char *path = helper_path(state, "parts.tfrecord");
+    helper_run_within(40 * PART_MEGABYTES, write_parts, path);
+    helper_run_within(3 * PART_MEGABYTES, find_no_memory, path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* First, while the process has no freed memory to use again. */
+        cmocka_unit_test_setup_teardown(a_value_that_cannot_be_joined_is_not_damage, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(headers_that_lie_are_passed_in_bounded_time, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(many_small_holes_are_crossed_in_place, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(records_behind_holes_keep_their_numbers, helper_setup, helper_teardown),

@@ -126,13 +126,13 @@ static void test_bytes_that_do_not_parse(void **state)
         LISTS(E("x", LIST(HEX(0x1A, 0x05)))),
         LISTS(E("x", LIST(INTS(1), FIELD(3, FIELD(1, HEX(0x80)))))),
     };
-    tfos__buffer joined = {0};
+    tfos__joined joined = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         EXPECT_ROWS(FIELDS("x list of int64[]"), not_a_sequence, cases[i]);
         tfos__wire wire = {cases[i].data, cases[i].data + cases[i].count};
         assert_false(tfos__message_valid(wire, true, &joined));
     }
-    tfos__buffer_reset(&joined);
+    tfos__joined_reset(&joined);
 }
 
 /* A few bytes that ask for a fixed list of many values, many times, are refused before they take memory. */
