@@ -1,14 +1,26 @@
 """TensorFlow on Spark, with a native core.
 
-records   TFRecord files of tf.train.Example and SequenceExample as NumPy and Arrow columns
+TFCluster    starts a TensorFlow cluster on the executors of a Spark cluster
+TFParallel   runs independent instances of a TensorFlow program on them
+TFNode       for programs on the nodes: paths, servers, feeds
+records      TFRecord files of tf.train.Example and SequenceExample as NumPy and Arrow columns
+util, gpu_info, compat   small helpers of programs
 """
 
 import atexit as _atexit
+import importlib as _importlib
 
-from . import _native, records
+from . import _native
 
 __version__: str = _native.version
-__all__ = ["records", "__version__"]
+__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "compat", "gpu_info", "records", "util", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)
+
+
+def __getattr__(name: str) -> object:
+    """Modules are imported when they are first used: a node starts without NumPy and PySpark."""
+    if name in __all__:
+        return _importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

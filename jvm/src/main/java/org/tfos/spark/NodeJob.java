@@ -19,7 +19,7 @@ public final class NodeJob {
     }
 
     /** Waits for the end of the job; returns whether it came in time. */
-    public boolean await(long milliseconds) throws InterruptedException {
+    public boolean awaitEnd(long milliseconds) throws InterruptedException {
         try {
             action.get(milliseconds, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {

@@ -22,11 +22,11 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
 
 /**
- * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark brings as
- * a file.
+ * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark brings
+ * as a file.
  *
- * <p>Both are unpacked below Spark's own local folder, which Spark removes. A folder is called by its content and appears
- * whole, by renaming, so any number of tasks and processes may unpack at the same time.
+ * <p>Both are unpacked below Spark's own local folder, which Spark removes. A folder is called by its content and
+ * appears whole, by renaming, so any number of tasks and processes may unpack at the same time.
  */
 final class Unpacked {
     private final List<Path> folders;
@@ -42,7 +42,8 @@ final class Unpacked {
         List<String> reasons = new ArrayList<>();
         for (Path folder : folders) {
             try {
-                Path command = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made)).resolve("tfos");
+                Path unpacked = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made));
+                Path command = unpacked.resolve("tfos");
                 // access(2) refuses programs on file systems that are mounted noexec.
                 if (Files.isExecutable(command)) {
                     return command;
@@ -53,16 +54,17 @@ final class Unpacked {
             }
         }
         throw new IOException("cannot unpack the command tfos: " + String.join("; ", reasons)
-                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written and that"
-                + " allows programs to be run.");
+                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written and"
+                + " that allows programs to be run.");
     }
 
     /** The folder with the content of a zip file whose name is unique for its content. */
     Path zip(Path file) throws IOException {
+        String name = file.getFileName().toString().replaceFirst("\\.zip$", "");
         List<String> reasons = new ArrayList<>();
         for (Path folder : folders) {
             try {
-                return unpack(folder, file.getFileName().toString().replaceFirst("\\.zip$", ""), made -> unzip(file, made));
+                return unpack(folder, name, made -> unzip(file, made));
             } catch (IOException e) {
                 reasons.add(folder + ": " + explain(e));
             }
@@ -149,8 +151,8 @@ final class Unpacked {
         String resource = "/org/tfos/native/" + platform + "/tfos";
         try (InputStream in = Unpacked.class.getResourceAsStream(resource)) {
             if (in == null) {
-                throw new IOException("the jar of tfos has no command for " + platform + " (" + resource + "), which is what"
-                        + " this executor is. Build tfos on such a machine, or use a jar that has it.");
+                throw new IOException("the jar of tfos has no command for " + platform + " (" + resource + "), which is"
+                        + " what this executor is. Build tfos on such a machine, or use a jar that has it.");
             }
             return in.readAllBytes();
         }

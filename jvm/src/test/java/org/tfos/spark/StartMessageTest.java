@@ -32,8 +32,8 @@ class StartMessageTest {
     void numbersAreVarints() throws IOException {
         assertEquals("04000000" + "0814" + "1800", hex(new StartMessage(ticket()).put(StartMessage.INDEX, 0)));
         assertEquals("05000000" + "0814" + "18ac02", hex(new StartMessage(ticket()).put(StartMessage.INDEX, 300)));
-        assertEquals(
-                "0d000000" + "0814" + "50" + "ffffffffffffffffff01", hex(new StartMessage(ticket()).put(StartMessage.PID, -1)));
+        StartMessage largest = new StartMessage(ticket()).put(StartMessage.PID, -1);
+        assertEquals("0d000000" + "0814" + "50" + "ffffffffffffffffff01", hex(largest));
     }
 
     @Test

@@ -1,0 +1,283 @@
+"""A TensorFlow cluster on the executors of a Spark cluster.
+
+    def main(args, ctx):                # runs once on every node, in a Python of its own
+        import tensorflow as tf
+        …
+
+    cluster = TFCluster.run(sc, main, args, num_executors=4, num_ps=0)
+    cluster.shutdown()                  # waits until every worker has ended; raises if one failed
+
+While it runs, what the nodes print appears on the driver's stderr, each line with its node in front.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import _spark
+from ._session import Session, TFClusterError, say
+
+__all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
+
+_TENSORBOARD_S = 60.0
+
+
+class InputMode:
+    """Who brings the data."""
+
+    TENSORFLOW = 0  #: the program reads its data itself
+    SPARK = 1  #: Spark feeds the program with the rows of an RDD or DataFrame
+
+
+class TFCluster:
+    """A cluster that was started by `run`.
+
+    cluster_info   one dict for each node: executor_id, job_name, task_index, host, port, tb_pid, tb_port, addr, authkey
+    cluster_meta   what the cluster was asked to be
+    status_url     the page that shows the nodes, their states and logs
+    """
+
+    def __init__(self, session: Session, meta: dict[str, Any], input_mode: int, queues: Sequence[str], tensorboard: bool):
+        self.sc = session.sc
+        self.defaultFS = meta["default_fs"]
+        self.working_dir = meta["working_dir"]
+        self.num_executors = meta["num_executors"]
+        self.cluster_id = meta["id"]
+        self.cluster_meta = self.meta = meta
+        self.input_mode = input_mode
+        self.queues = list(queues)
+        self._session = session
+        self._wants_tensorboard = tensorboard
+
+    @property
+    def cluster_info(self) -> list[dict[str, Any]]:
+        return [_node_info(node) for node in self._session.nodes]
+
+    @property
+    def status_url(self) -> str:
+        return self._session.status_url
+
+    def tensorboard_url(self) -> str | None:
+        """The address of TensorBoard, if it was asked for; waits until it is known."""
+        session = self._session
+        if self._wants_tensorboard:
+            session.wait(lambda: bool(session.tensorboard), _TENSORBOARD_S)
+        return session.tensorboard or None
+
+    def train(self, dataRDD: Any, num_epochs: int = 0, feed_timeout: int = 600, qname: str = "input") -> None:
+        """Feeds the rows of an RDD to the workers."""
+        self._refuse_to_feed("train")
+
+    def inference(self, dataRDD: Any, feed_timeout: int = 600, qname: str = "input") -> Any:
+        """Feeds the rows of an RDD to the workers; returns an RDD of their results."""
+        self._refuse_to_feed("inference")
+
+    def _refuse_to_feed(self, what: str) -> None:
+        if self.input_mode != InputMode.SPARK:
+            raise ValueError(f"TFCluster.{what} needs a cluster that was started with input_mode=InputMode.SPARK")
+        raise NotImplementedError(f"TFCluster.{what}: feeding is not part of this version of tfos")
+
+    def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
+        """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed.
+
+        ssc          a StreamingContext, waited for first; it is stopped when the cluster ends before it
+        grace_secs   how long ps and evaluators go on after the last worker
+        timeout      seconds to wait for the workers, three days by default; -1: as long as it takes. Afterwards the
+                     cluster is stopped, and TFClusterError raised.
+        """
+        session = self._session
+        if ssc is not None:
+            self._wait_for_stream(ssc)
+        session.finish(grace_secs)
+        if not session.wait(lambda: False, None if timeout < 0 else timeout):
+            session.stop(f"not finished within {timeout} s, the timeout of shutdown")
+            session.join()
+            raise TFClusterError(
+                f"the cluster had not finished after {timeout} s, the timeout of shutdown, and was stopped. Raise the "
+                "timeout, or look in the logs of its nodes for what they were waiting for."
+            )
+        session.join()
+        session.raise_if_failed()
+
+    def _wait_for_stream(self, ssc: Any) -> None:
+        while not ssc.awaitTerminationOrTimeout(1):
+            if self._session.over:
+                ssc.stop(stopSparkContext=False, stopGraceFully=True)
+                return
+
+
+def _node_info(node: dict[str, Any]) -> dict[str, Any]:
+    """The form that programs know, with what is new behind it."""
+    url = urlsplit(node.get("tensorboard", ""))
+    known = {
+        "executor_id": node["executor_id"],
+        "host": node["host"],
+        "job_name": node["job_name"],
+        "task_index": node["task_index"],
+        "port": node["port"],
+        "tb_pid": 0,
+        "tb_port": url.port or 0,
+        "addr": (node["host"], node["port"]),
+        "authkey": b"",  # keys never leave the processes that need them
+    }
+    return known | {key: node[key] for key in ("pid", "executor", "gpus") if key in node}
+
+
+def run(
+    sc: Any,
+    map_fun: Callable[[Any, Any], Any],
+    tf_args: Any,
+    num_executors: int,
+    num_ps: int,
+    tensorboard: bool = False,
+    input_mode: int = InputMode.TENSORFLOW,
+    log_dir: str | None = None,
+    driver_ps_nodes: bool = False,
+    master_node: str | None = None,
+    reservation_timeout: float = 600,
+    queues: Sequence[str] = ("input", "output", "error"),
+    eval_node: bool = False,
+    release_port: bool = True,
+    native_ps: bool = False,
+    native_workers: bool | None = None,
+    restarts: int = 0,
+) -> TFCluster:
+    """Starts a cluster, and returns when every node knows its role.
+
+    map_fun              called as map_fun(tf_args, ctx) on each node; ctx is a TFSparkNode.TFNodeContext
+    tf_args              anything that can be pickled; a list becomes sys.argv on the nodes
+    num_executors        nodes of the cluster: ps, master, evaluator and workers
+    num_ps               how many of them are parameter servers
+    tensorboard          start TensorBoard beside the master or the first worker, on log_dir
+    input_mode           InputMode.TENSORFLOW: the program reads its data; InputMode.SPARK: Spark feeds it
+    driver_ps_nodes      start the ps nodes on the driver's machine instead of on executors
+    master_node          "chief" or "master" to have a node of that role
+    reservation_timeout  seconds to wait for executors to start the nodes
+    eval_node            have an evaluator
+    release_port         False: the program calls ctx.release_port() before it starts its TensorFlow server
+    native_ps            run ps nodes as TensorFlow servers, without Python
+    native_workers       the same for workers; by default for those of ParameterServerStrategy, that is, if native_ps,
+                         master_node and num_ps are given
+    restarts             how often the cluster is started again after a failure; ctx.attempt counts
+
+    Raises TFClusterError if the cluster cannot be started, and ValueError for a cluster that makes no sense.
+    """
+    _spark.check_context(sc)
+    _check(sc, num_executors, num_ps, input_mode, driver_ps_nodes, eval_node, restarts)
+    if native_workers is None:
+        native_workers = bool(native_ps and master_node and num_ps > 0)
+    meta = {
+        "num_executors": num_executors,
+        "default_fs": _spark.default_fs(sc),
+        "working_dir": os.getcwd(),
+        "input_mode": input_mode,
+        "release_port": release_port,
+        "cluster_template": _template(num_executors, num_ps, master_node, eval_node),
+    }
+    options = {
+        "nodes": num_executors,
+        "ps": num_ps,
+        "master": master_node,
+        "evaluator": eval_node,
+        "spark_feeds": input_mode == InputMode.SPARK,
+        "native_ps": native_ps,
+        "native_workers": native_workers,
+        "keep_port": not release_port,
+        "timeout_ms": int(reservation_timeout * 1000),
+        "tensorboard": _tensorboard(sc, log_dir) if tensorboard else None,
+    }
+    session = start(sc, map_fun, tf_args, meta, options, range(num_ps if driver_ps_nodes else 0), restarts)
+    session.wait(lambda: session.ready)
+    session.raise_if_failed()
+    meta["id"] = session.status_url
+    cluster = TFCluster(session, meta, input_mode, queues, tensorboard)
+    say(f"[tfos] {num_executors} nodes are there; status: {cluster.status_url}")
+    return cluster
+
+
+def start(
+    sc: Any, function: Any, args: Any, meta: dict[str, Any], options: dict[str, Any], on_driver: range, restarts: int
+) -> Session:
+    """Starts the nodes of a cluster or of TFParallel, and does not wait."""
+    _spark.install(sc)
+    payload, broadcasts = _spark.pickle_for_nodes(sc, (function, args))
+    context = meta | {
+        "python": list(sys.version_info[:2]),
+        "driver": _driver_as_executor(sc, broadcasts),
+    }
+    common = {
+        "program": [sc.pythonExec, "-m", "tensorflowonspark._child"],
+        "payload": payload,
+        "context": json.dumps(context),
+        "host": sc.getConf().get("spark.driver.host"),
+        "gpus": _wanted_gpus(args),
+        "environment": _driver_environment(),
+        "settings": _spark.settings(sc) or None,
+    }
+    return Session(sc, common | options, broadcasts, on_driver, restarts)
+
+
+def _check(
+    sc: Any, num_executors: int, num_ps: int, input_mode: int, driver_ps_nodes: bool, eval_node: bool, restarts: int
+) -> None:
+    if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
+        raise ValueError(f"input_mode is InputMode.TENSORFLOW or InputMode.SPARK, found {input_mode!r}")
+    if restarts < 0 or num_ps < 0:
+        raise ValueError(f"restarts ({restarts}) and num_ps ({num_ps}) cannot be negative")
+    if input_mode == InputMode.TENSORFLOW:
+        return
+    if driver_ps_nodes:
+        raise ValueError("driver_ps_nodes=True needs input_mode=InputMode.TENSORFLOW")
+    if eval_node:
+        raise ValueError("eval_node=True needs input_mode=InputMode.TENSORFLOW: nobody would feed the evaluator")
+    if sc.getConf().get("spark.dynamicAllocation.enabled", "false").lower() == "true":
+        raise ValueError(
+            "InputMode.SPARK does not work with dynamic allocation: between two feeds the executors look idle, and Spark "
+            "would remove them with the nodes on them. Set spark.dynamicAllocation.enabled to false, or use "
+            "InputMode.TENSORFLOW."
+        )
+
+
+def _template(num_executors: int, num_ps: int, master_node: str | None, eval_node: bool) -> dict[str, list[int]]:
+    """Which indexes have which role; the core decides the same."""
+    indexes = list(range(num_executors))
+    counts = [("ps", num_ps), (master_node or "", 1 if master_node else 0), ("evaluator", 1 if eval_node else 0)]
+    template = {}
+    for role, count in [*counts, ("worker", num_executors)]:
+        if indexes[:count]:
+            template[role], indexes = indexes[:count], indexes[count:]
+    return template
+
+
+def _wanted_gpus(args: Any) -> int:
+    """num_gpus of the program's arguments; -1: not said."""
+    if isinstance(args, dict):
+        return int(args.get("num_gpus", -1))
+    return int(getattr(args, "num_gpus", -1))
+
+
+def _tensorboard(sc: Any, log_dir: str | None) -> list[str]:
+    words = [sc.pythonExec, "-m", "tensorboard.main", "--logdir", log_dir or "tensorboard"]
+    return [*words, "--host={host}", "--port={port}"]
+
+
+def _driver_environment() -> list[str]:
+    """For nodes on the driver's machine; a Spark task replaces it."""
+    folder = os.path.dirname(_spark.FOLDER)
+    paths = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return ["PYTHONPATH=" + os.pathsep.join(paths), "PYTHONUNBUFFERED=1"]
+
+
+def _driver_as_executor(sc: Any, broadcasts: list[Any]) -> dict[str, Any]:
+    """What a Spark task says of its executor, for nodes on the driver's machine."""
+    from pyspark import SparkFiles
+
+    return {
+        "files": SparkFiles.getRootDirectory(),
+        "includes": list(sc._python_includes),
+        "broadcasts": {str(broadcast._jbroadcast.id()): broadcast._path for broadcast in broadcasts},
+        "paths": [path for path in sys.path if path],
+    }

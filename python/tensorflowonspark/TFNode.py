@@ -1,0 +1,76 @@
+"""For programs on the nodes: paths, the TensorFlow server, exports, feeds."""
+
+import getpass
+import re
+from typing import Any
+
+
+def hdfs_path(ctx: Any, path: str) -> str:
+    """The path with the scheme of the cluster's file system.
+
+    A path with a scheme stays as it is. An absolute one is on the default file system; a relative one is in the user's
+    folder on HDFS, or in the driver's working folder on a local file system.
+    """
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path):
+        return path
+    if path.startswith("/"):
+        return ctx.defaultFS + path
+    if ctx.defaultFS.startswith(("hdfs://", "viewfs://")):
+        return f"{ctx.defaultFS}/user/{getpass.getuser()}/{path}"
+    if ctx.defaultFS.startswith("file://"):
+        return f"{ctx.defaultFS}/{ctx.working_dir[1:]}/{path}"
+    return f"{ctx.defaultFS}/{path}"
+
+
+def start_cluster_server(ctx: Any, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
+    """Starts this node's TensorFlow server; returns (cluster_spec, server). A ps calls server.join() then.
+
+    The GPUs were chosen when the node started (num_gpus of the arguments of TFCluster.run), so num_gpus has no effect.
+    """
+    if rdma:
+        raise ValueError("rdma=True: TensorFlow 2 has no RDMA transport; leave it out")
+    import tensorflow as tf
+
+    release_port(ctx)
+    cluster_spec = tf.train.ClusterSpec(ctx.cluster_spec)
+    server = tf.distribute.Server(cluster_spec, job_name=ctx.job_name, task_index=ctx.task_index)
+    return cluster_spec, server
+
+
+def export_saved_model(sess: Any, export_dir: str, tag_set: Any = None, signatures: Any = None) -> None:
+    """Saves a model for serving. `sess` is a Keras model or a tf.Module.
+
+    Sessions of TensorFlow 1 and their tensor names are not taken: save such a graph with tf.compat.v1.saved_model.
+    """
+    import tensorflow as tf
+
+    if isinstance(sess, (tf.compat.v1.Session, tf.compat.v1.train.MonitoredSession)):
+        raise TypeError(
+            "export_saved_model takes a Keras model or a tf.Module, found a session of TensorFlow 1; save it with "
+            "tf.compat.v1.saved_model.simple_save"
+        )
+    if hasattr(sess, "export") and signatures is None:
+        sess.export(export_dir)
+    else:
+        tf.saved_model.save(sess, export_dir, signatures=signatures)
+
+
+def release_port(ctx: Any) -> None:
+    """Lets go of the port that was kept for this node's TensorFlow server. Needed once, with release_port=False."""
+    if ctx.tmp_socket is not None:
+        ctx.tmp_socket.close()
+        ctx.tmp_socket = None
+
+
+class DataFeed:
+    """The rows that Spark feeds to this node."""
+
+    def __init__(
+        self,
+        mgr: Any,
+        train_mode: bool = True,
+        qname_in: str = "input",
+        qname_out: str = "output",
+        input_mapping: dict[str, str] | None = None,
+    ):
+        raise NotImplementedError("DataFeed: feeding is not part of this version of tfos; use InputMode.TENSORFLOW")

@@ -1,0 +1,200 @@
+"""Runs the program of a node: `python -m tensorflowonspark._child`, started by the node's supervisor.
+
+The interpreter is fresh; it gets what a Python task of Spark has (paths of py-files, SparkFiles, broadcast variables),
+then unpickles map_fun and its arguments and calls it. An exception is reported to the supervisor with its traceback.
+PySpark itself is imported only if the program does: that takes longer than everything else here.
+"""
+
+import faulthandler
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import mmap
+import os
+import pickle
+import sys
+import traceback
+from typing import Any
+
+from .TFSparkNode import TFNodeContext
+
+
+class Supervisor:
+    """The socket to the node: one JSON object per line, both ways."""
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+        os.set_inheritable(descriptor, False)
+
+    def tell(self, **event: Any) -> None:
+        line = json.dumps(event).encode() + b"\n"
+        while line:
+            line = line[os.write(self._descriptor, line) :]
+
+    def ask(self, **event: Any) -> dict[str, Any]:
+        self.tell(**event)
+        line = b""
+        while not line.endswith(b"\n"):
+            got = os.read(self._descriptor, 1)
+            if not got:
+                raise ConnectionError("the node's supervisor is gone")
+            line += got
+        return json.loads(line)
+
+
+class HeldPort:
+    """ctx.tmp_socket: the supervisor holds the node's port until this is closed."""
+
+    def __init__(self, supervisor: Supervisor):
+        self._supervisor = supervisor
+
+    def close(self) -> None:
+        answer = self._supervisor.ask(event="release_port")
+        if not answer.get("ok"):
+            raise OSError(f"the port of this node could not be released: {answer.get('error', answer)}")
+
+
+class Values:
+    """ctx.mgr: values that a program keeps under a name."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {"state": "running"}
+
+    def get(self, key: str) -> Any:
+        return self._values.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self._values[key] = value
+
+    def get_queue(self, name: str) -> Any:
+        raise NotImplementedError(f"the queue {name!r}: feeding is not part of this version of tfos")
+
+
+class SparkOfTask(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes PySpark know that it is in a task, at the moment when the program imports it."""
+
+    def __init__(self, spark: dict[str, Any]):
+        self._spark = spark
+        self._loaders: dict[str, Any] = {}
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name.rpartition(".")[2] not in ("files", "broadcast") or not name.startswith("pyspark."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            self._loaders[name] = spec.loader
+            spec.loader = self
+        return spec
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loaders[spec.name].create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        self._loaders[module.__name__].exec_module(module)
+        if hasattr(module, "SparkFiles"):
+            module.SparkFiles._root_directory = self._spark["files"]
+            module.SparkFiles._is_running_on_worker = True
+        if hasattr(module, "_broadcastRegistry"):
+            for number, path in self._spark["broadcasts"].items():
+                module._broadcastRegistry[int(number)] = module.Broadcast(path=path)
+
+
+def set_up_spark(spark: dict[str, Any]) -> None:
+    """The paths of a Spark task, and PySpark when it is wanted."""
+    paths = [spark["files"], *(os.path.join(spark["files"], name) for name in spark["includes"])]
+    for path in [*reversed(paths), *reversed(spark.get("paths", []))]:
+        if path not in sys.path:
+            sys.path.insert(1, path)
+    importlib.invalidate_caches()
+    sys.meta_path.insert(0, SparkOfTask(spark))
+    load_cloudpickle()
+
+
+def load_cloudpickle() -> None:
+    """Loads pyspark.cloudpickle without the rest of PySpark, which takes a second. Pickled functions refer to it."""
+    name = "pyspark.cloudpickle"
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.submodule_search_locations is None:
+        raise ModuleNotFoundError(f"PySpark was not found by {sys.executable} on {sys.path}", name="pyspark")
+    spec = importlib.machinery.PathFinder.find_spec(name, package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def load_payload(descriptor: int) -> Any:
+    """Unpickles (map_fun, args)."""
+    size = os.fstat(descriptor).st_size
+    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as payload, memoryview(payload) as view:
+        return pickle.loads(view)
+
+
+def check_python(wanted: list[int]) -> None:
+    """Bytecode in a pickle is that of one version."""
+    if list(sys.version_info[:2]) != wanted:
+        found = "%d.%d" % sys.version_info[:2]
+        raise RuntimeError(
+            f"this node runs Python {found} ({sys.executable}), the driver {wanted[0]}.{wanted[1]}; a function cannot "
+            "be sent between different versions. Set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to the same version."
+        )
+
+
+def make_context(driver: dict[str, Any], node: dict[str, Any], supervisor: Supervisor) -> TFNodeContext:
+    parallel = driver.get("parallel", False)
+    ctx = TFNodeContext(
+        executor_id=node["index"],
+        job_name="" if parallel else node["role"],
+        task_index=0 if parallel else node["task"],
+        cluster_spec={} if parallel else node.get("spec", {}),
+        defaultFS=driver["default_fs"],
+        working_dir=driver["working_dir"],
+        mgr=Values(),
+        tmp_socket=None if driver.get("release_port", True) else HeldPort(supervisor),
+        attempt=node["attempt"],
+    )
+    if parallel:
+        ctx.num_workers = driver["num_executors"]
+    return ctx
+
+
+def run(supervisor: Supervisor) -> None:
+    context = json.loads(os.environ["TFOS_CONTEXT"])
+    driver, node = context["driver"], context["node"]
+    spark = context.get("spark") or {}
+    check_python(driver["python"])
+    set_up_spark(spark if "files" in spark else driver["driver"])
+    function, args = load_payload(int(os.environ["TFOS_PAYLOAD_FD"]))
+    if isinstance(args, list):
+        sys.argv = args
+    function(args, make_context(driver, node, supervisor))
+
+
+def main() -> None:
+    faulthandler.enable()
+    supervisor = Supervisor(int(os.environ["TFOS_REPORT_FD"]))
+    os.set_inheritable(int(os.environ["TFOS_PAYLOAD_FD"]), False)
+    try:
+        run(supervisor)
+    except SystemExit:
+        raise  # the program's own exit code
+    except BaseException as error:
+        # The first frames are ours.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        sys.stderr.write(text)
+        supervisor.tell(event="raised", text=text)
+        sys.exit(1)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+
+
+if __name__ == "__main__":
+    main()

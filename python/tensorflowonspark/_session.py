@@ -1,0 +1,241 @@
+"""A cluster of the driver, over all its attempts: what TFCluster and TFParallel share.
+
+A thread of its own starts the coordinator and the Spark job, prints what the nodes say, remembers the first failure, and
+starts the cluster again if it may. The program's thread waits for what it needs to know.
+"""
+
+import atexit
+import json
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+from . import _native, _spark
+
+_LOOK_MS = 500  # how often the job and the slots are looked at while nodes are waited for
+_JOB_END_MS = 10_000  # for tasks to end after their nodes have
+_EXIT_S = 30.0
+
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+class TFClusterError(RuntimeError):
+    """The cluster failed. The message names the node, its role and host, and has its traceback."""
+
+
+def say(text: str) -> None:
+    """Writes lines to where the driver's own messages go; a program without stderr misses them."""
+    if sys.stderr is not None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+class Session:
+    """Its public attributes change while the cluster runs; the lock is in `changed`."""
+
+    def __init__(
+        self,
+        sc: Any,
+        options: dict[str, Any],
+        broadcasts: list[Any],
+        on_driver: range = range(0),
+        restarts: int = 0,
+    ):
+        self.sc = sc
+        self.options = options
+        self.nodes: list[dict[str, Any]] = []  # once ready: what READY says of each
+        self.tensorboard = ""
+        self.status_url = ""
+        self.attempt = 0
+        self.ready = False
+        self.over = False  # for good: nothing is started any more
+        self.error: BaseException | None = None  # why it failed, once it is over
+        self.changed = threading.Condition()
+        self._on_driver = on_driver
+        self._restarts = restarts
+        self._broadcasts = broadcasts
+        self._native: Any = None
+        self._job: Any = None
+        self._finish_ms: int | None = None
+        self._stop_reason: str | None = None
+        _sessions.add(self)
+        from pyspark import InheritableThread
+
+        # Properties of the caller's Spark jobs, such as the scheduler pool, hold for the nodes too.
+        self._thread = InheritableThread(target=self._run, name="tfos-cluster", daemon=True)
+        self._thread.start()
+
+    # ---- what the program's thread calls ----
+
+    def wait(self, predicate: Any, timeout: float | None = None) -> bool:
+        """Waits until the predicate holds or the cluster is over. Ctrl-C stops the cluster before it goes on."""
+        try:
+            with self.changed:
+                return self.changed.wait_for(lambda: self.over or predicate(), timeout)
+        except BaseException:
+            self.stop("interrupted by the driver")
+            self.join(_EXIT_S)
+            raise
+
+    def raise_if_failed(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def finish(self, grace_s: float) -> None:
+        """Lets ps and evaluators end after the workers."""
+        with self.changed:
+            self._finish_ms = int(grace_s * 1000)
+            if self._native is not None and self.ready:
+                self._order(lambda native: native.finish(self._finish_ms))
+
+    def stop(self, reason: str) -> None:
+        """Stops every node; nothing is started again."""
+        with self.changed:
+            if self._stop_reason is None and not self.over:
+                self._stop_reason = reason
+                self._order(lambda native: native.stop(reason))
+
+    def join(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    def _order(self, order: Any) -> None:
+        """Tells the coordinator something. If it is gone, the thread hears of it by itself."""
+        try:
+            if self._native is not None:
+                order(self._native)
+        except (_native.Error, ValueError):
+            pass
+
+    # ---- the thread ----
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            while True:
+                failure = self._run_once()
+                if failure is None or self._stop_reason is not None or self.attempt >= self._restarts:
+                    break
+                self.attempt += 1
+                say(f"[tfos] {failure}\n[tfos] starting the cluster again: {self.attempt} of {self._restarts} restarts")
+            if failure is not None and self._stop_reason is None:
+                error = TFClusterError(failure)
+        except BaseException as caught:  # raised again in the program's thread
+            error = caught
+        with self.changed:
+            self.error = error
+            self.over = True
+            self.changed.notify_all()
+
+    def _run_once(self) -> str | None:
+        """Starts the cluster and sees it through to its end. Returns what made it fail."""
+        _spark.install(self.sc)
+        most, reason = _spark.slots_configured(self.sc)
+        here = len(self._on_driver)
+        native = _native.Cluster(
+            slots=_spark.slots_now(self.sc) + here,
+            slots_most=-1 if most < 0 else most + here,
+            slots_reason=reason or None,
+            attempt=self.attempt,
+            **self.options,
+        )
+        try:
+            with self.changed:
+                self._native = native
+                self.ready = False
+                self.status_url = native.url()
+            if self._stop_reason is not None:
+                return None
+            self._start_nodes(native)
+            return self._follow(native)
+        finally:
+            with self.changed:
+                self._native = None
+            native.close()
+            self._end_job()
+
+    def _start_nodes(self, native: Any) -> None:
+        for index in self._on_driver:
+            native.spawn(index)
+        indexes = range(len(self._on_driver), self.options["nodes"])
+        name = native.url().split("?")[0].split("//")[-1].rstrip("/")
+        detach = self.options["spark_feeds"]
+        self._job = _spark.submit(self.sc, name, indexes, native.ticket(), self._broadcasts, detach)
+
+    def _follow(self, native: Any) -> str | None:
+        """Handles events until the last one."""
+        failure: str | None = None
+        looked = time.monotonic()
+        try:
+            while True:
+                event = native.next(_LOOK_MS)
+                if event is None:
+                    return failure
+                kind, text = event[0], event[9]
+                if kind == "failed":
+                    failure = failure or text
+                elif kind == "over":
+                    return failure
+                else:
+                    self._handle(native, event)
+                if not self.ready and failure is None and time.monotonic() - looked > _LOOK_MS / 1000:
+                    failure = self._look(native)
+                    looked = time.monotonic()
+        except _native.Error as error:
+            return failure or str(error)
+
+    def _handle(self, native: Any, event: tuple[Any, ...]) -> None:
+        kind, _count, _total, index, _stream, node, host, _state, url, text = event
+        if kind == "log":
+            say("\n".join(f"[{node} {host}] {line}" for line in text.splitlines()))
+        elif kind == "progress":
+            say(f"[tfos] {text}")
+        elif kind == "ready":
+            with self.changed:
+                self.nodes = json.loads(text)
+                self.ready = True
+                if self._finish_ms is not None:
+                    native.finish(self._finish_ms)
+                self.changed.notify_all()
+        elif kind == "node" and url:
+            with self.changed:
+                self.tensorboard = url
+                if index < len(self.nodes):
+                    self.nodes[index]["tensorboard"] = url
+                self.changed.notify_all()
+
+    def _look(self, native: Any) -> str | None:
+        """While nodes are missing: has the job failed, and how many slots are there?"""
+        try:
+            failure = self._job.failure()
+            slots = _spark.slots_now(self.sc)
+        except Exception as error:  # the context was stopped, or its JVM is gone
+            failure = f"Spark does not answer any more: {error}"
+        if failure is None:
+            native.slots(slots + len(self._on_driver))
+            return None
+        native.stop("the Spark job that starts the nodes failed")
+        return f"the Spark job that starts the nodes failed: {failure}"
+
+    def _end_job(self) -> None:
+        """Tasks end with their nodes; those that have not been started are not any more."""
+        job, self._job = self._job, None
+        if job is None or getattr(self.sc, "_jsc", None) is None:
+            return
+        failed = not self.ready or self._stop_reason is not None
+        try:
+            if not job.awaitEnd(500 if failed else _JOB_END_MS):
+                job.cancel()
+                job.awaitEnd(_JOB_END_MS)
+        except Exception:  # the context was stopped, or its JVM is gone
+            pass
+
+
+@atexit.register
+def _stop_all() -> None:
+    sessions = list(_sessions)
+    for session in sessions:
+        session.stop("the driver ends")
+    for session in sessions:
+        session.join(_EXIT_S)
