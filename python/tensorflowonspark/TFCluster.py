@@ -40,7 +40,9 @@ class TFCluster:
     status_url     the page that shows the nodes, their states and logs
     """
 
-    def __init__(self, session: Session, meta: dict[str, Any], input_mode: int, queues: Sequence[str], tensorboard: bool):
+    def __init__(
+        self, session: Session, meta: dict[str, Any], input_mode: int, queues: Sequence[str], tensorboard: bool
+    ):
         self.sc = session.sc
         self.defaultFS = meta["default_fs"]
         self.working_dir = meta["working_dir"]
@@ -235,8 +237,8 @@ def _check(
         raise ValueError("eval_node=True needs input_mode=InputMode.TENSORFLOW: nobody would feed the evaluator")
     if sc.getConf().get("spark.dynamicAllocation.enabled", "false").lower() == "true":
         raise ValueError(
-            "InputMode.SPARK does not work with dynamic allocation: between two feeds the executors look idle, and Spark "
-            "would remove them with the nodes on them. Set spark.dynamicAllocation.enabled to false, or use "
+            "InputMode.SPARK does not work with dynamic allocation: between two feeds the executors look idle, and "
+            "Spark would remove them with the nodes on them. Set spark.dynamicAllocation.enabled to false, or use "
             "InputMode.TENSORFLOW."
         )
 

@@ -9,13 +9,12 @@ import faulthandler
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import json
-import mmap
 import os
 import pickle
 import sys
 import traceback
+import types
 from typing import Any
 
 from .TFSparkNode import TFNodeContext
@@ -80,7 +79,7 @@ class SparkOfTask(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._loaders: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name.rpartition(".")[2] not in ("files", "broadcast") or not name.startswith("pyspark."):
+        if name.partition(".")[0] != "pyspark" or name.rpartition(".")[2] not in ("pyspark", "files", "broadcast"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
@@ -92,8 +91,12 @@ class SparkOfTask(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self._loaders[spec.name].create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        self._loaders[module.__name__].exec_module(module)
-        if hasattr(module, "SparkFiles"):
+        loader = self._loaders.pop(module.__name__)
+        module.__loader__ = module.__spec__.loader = loader
+        if module.__name__ == "pyspark":
+            module.cloudpickle = sys.modules["pyspark.cloudpickle"]  # which was there before it
+        loader.exec_module(module)
+        if hasattr(module, "SparkFiles") and module.__name__ != "pyspark":
             module.SparkFiles._root_directory = self._spark["files"]
             module.SparkFiles._is_running_on_worker = True
         if hasattr(module, "_broadcastRegistry"):
@@ -113,24 +116,32 @@ def set_up_spark(spark: dict[str, Any]) -> None:
 
 
 def load_cloudpickle() -> None:
-    """Loads pyspark.cloudpickle without the rest of PySpark, which takes a second. Pickled functions refer to it."""
-    name = "pyspark.cloudpickle"
-    package = importlib.util.find_spec("pyspark")
+    """Loads pyspark.cloudpickle, to which pickled functions refer, without the rest of PySpark."""
+    package = importlib.machinery.PathFinder.find_spec("pyspark")
     if package is None or package.submodule_search_locations is None:
         raise ModuleNotFoundError(f"PySpark was not found by {sys.executable} on {sys.path}", name="pyspark")
-    spec = importlib.machinery.PathFinder.find_spec(name, package.submodule_search_locations)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    stand_in = types.ModuleType("pyspark")
+    stand_in.__path__ = package.submodule_search_locations
+    sys.modules["pyspark"] = stand_in
+    try:
+        importlib.import_module("pyspark.cloudpickle")
+    finally:
+        del sys.modules["pyspark"]
+
+
+class Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Python would import the package above a module even if the module is there."""
+        if module.startswith("pyspark.cloudpickle") and hasattr(sys.modules.get(module), name):
+            return getattr(sys.modules[module], name)
+        return super().find_class(module, name)
 
 
 def load_payload(descriptor: int) -> Any:
     """Unpickles (map_fun, args)."""
-    size = os.fstat(descriptor).st_size
-    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as payload, memoryview(payload) as view:
-        return pickle.loads(view)
+    with open(descriptor, "rb") as payload:
+        payload.seek(0)
+        return Unpickler(payload).load()
 
 
 def check_python(wanted: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""The extension, as records.py uses it. Nothing here is for programs: they use tensorflowonspark.records."""
+"""The extension, as records.py and _session.py use it. Nothing here is for programs."""
 
 import builtins
 from collections.abc import Sequence
@@ -100,6 +100,45 @@ class Writer:
     def columns(self, rows: int, specs: list[tuple[Any, ...]], /) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
+
+class Cluster:
+    def __new__(
+        cls,
+        nodes: int,
+        program: Sequence[str],
+        payload: Any,
+        context: str,
+        *,
+        host: str | None = None,
+        ps: int = 0,
+        master: str | None = None,
+        evaluator: bool = False,
+        parallel: bool = False,
+        no_barrier: bool = False,
+        spark_feeds: bool = False,
+        native_ps: bool = False,
+        native_workers: bool = False,
+        keep_port: bool = False,
+        gpus: int = -1,
+        attempt: int = 0,
+        timeout_ms: int = 600000,
+        slots: int = -1,
+        slots_most: int = -1,
+        slots_reason: str | None = None,
+        environment: Sequence[str] | None = None,
+        tensorboard: Sequence[str] | None = None,
+        settings: Sequence[str] | None = None,
+        command: str | None = None,
+    ) -> Cluster: ...
+    def ticket(self) -> bytes: ...
+    def url(self) -> str: ...
+    def spawn(self, index: int, /) -> None: ...
+    def next(self, timeout_ms: int, /) -> tuple[str, int, int, int, int, str, str, str, str, str] | None: ...
+    def slots(self, slots: int, /) -> None: ...
+    def ask(self) -> None: ...
+    def finish(self, grace_ms: int, /) -> None: ...
+    def stop(self, reason: str, /) -> None: ...
+    def close(self) -> None: ...
 
 def infer(
     paths: Sequence[Any],

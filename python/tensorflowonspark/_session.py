@@ -1,7 +1,7 @@
 """A cluster of the driver, over all its attempts: what TFCluster and TFParallel share.
 
-A thread of its own starts the coordinator and the Spark job, prints what the nodes say, remembers the first failure, and
-starts the cluster again if it may. The program's thread waits for what it needs to know.
+A thread of its own starts the coordinator and the Spark job, prints what the nodes say, remembers the first failure,
+and starts the cluster again if it may. The program's thread waits for what it needs to know.
 """
 
 import atexit
@@ -23,6 +23,8 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 class TFClusterError(RuntimeError):
     """The cluster failed. The message names the node, its role and host, and has its traceback."""
+
+    __module__ = "tensorflowonspark.TFCluster"  # where programs find it
 
 
 def say(text: str) -> None:

@@ -45,8 +45,8 @@ def install(sc: Any) -> str:
 def _add_jar(sc: Any) -> None:
     if not os.path.isfile(_JAR):
         raise RuntimeError(
-            f"{_JAR} is missing: this package was built without its jar. Install a wheel that has it, or build one with "
-            "scripts/build-python."
+            f"{_JAR} is missing: this package was built without its jar. Install a wheel that has it, or build one "
+            "with scripts/build-python."
         )
     sc._jsc.addJar(_JAR)
     loader = _driver_loader(sc)

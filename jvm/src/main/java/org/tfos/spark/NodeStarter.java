@@ -16,7 +16,9 @@ import org.apache.spark.broadcast.Broadcast;
  * allocation. That all nodes are there before one starts its work is what the coordinator sees to.
  */
 public final class NodeStarter {
-    private static final String[] JOB_PROPERTIES = {"spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"};
+    private static final String[] JOB_PROPERTIES = {
+        "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"
+    };
 
     final byte[] ticket;
     final int cores;

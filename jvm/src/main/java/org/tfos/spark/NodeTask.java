@@ -31,9 +31,9 @@ import org.apache.spark.resource.ResourceInformation;
 /**
  * The Spark task that starts one node: the command {@code tfos node}, a child of the executor.
  *
- * <p>How the node's program ends is no business of Spark's: the node tells the coordinator, which tells the driver, and the
- * task succeeds, because a retry by Spark would start a node that nobody waits for. Only a node that cannot be started
- * fails the task.
+ * <p>How the node's program ends is no business of Spark's: the node tells the coordinator, which tells the driver, and
+ * the task succeeds, because a retry by Spark would start a node that nobody waits for. Only a node that cannot be
+ * started fails the task.
  */
 final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private static final long serialVersionUID = 1L;
@@ -62,7 +62,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     @Override
     public void call(Iterator<Integer> indexes) throws IOException {
         TaskContext context = TaskContext.get();
-        Unpacked unpacked = new Unpacked(Unpacked.placesOf(SparkEnv.get().blockManager().diskBlockManager().localDirs()));
+        Unpacked unpacked = new Unpacked(Unpacked.placesOf(localFolders(SparkEnv.get())));
         StartMessage message = message(indexes.next(), context, unpacked);
         Process node = start(unpacked.command());
         try {
@@ -81,7 +81,8 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
             return new ProcessBuilder(command.toString(), "node").redirectError(Redirect.INHERIT).start();
         } catch (IOException e) {
             throw new IOException("cannot start " + command + ": " + e.getMessage()
-                    + ". Does its folder allow programs to be run? It is set by spark.local.dir (or SPARK_LOCAL_DIRS).", e);
+                    + ". Does its folder allow programs to be run? It is set by spark.local.dir (or SPARK_LOCAL_DIRS).",
+                    e);
         }
     }
 
@@ -135,13 +136,18 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         return String.join("\0", words);
     }
 
-    /** Where YARN collects logs, else the executor's working folder; in local mode, which has none, Spark's local folder. */
+    private static File[] localFolders(SparkEnv env) {
+        return env.blockManager().diskBlockManager().localDirs();
+    }
+
+    /** Where YARN collects logs, else the executor's working folder; in local mode, which has none, Spark's own. */
     private static Path logFolder(SparkEnv env) {
         String yarn = System.getenv("LOG_DIRS");
-        Path folder = yarn != null && !yarn.isEmpty() ? Paths.get(yarn.split(",")[0]) : new File("").getAbsoluteFile().toPath();
+        File here = new File("").getAbsoluteFile();
+        Path folder = yarn != null && !yarn.isEmpty() ? Paths.get(yarn.split(",")[0]) : here.toPath();
         boolean local = env.executorId().equals("driver");
         boolean usable = !local && Files.isDirectory(folder) && Files.isWritable(folder);
-        return usable ? folder : env.blockManager().diskBlockManager().localDirs()[0].toPath().toAbsolutePath();
+        return usable ? folder : localFolders(env)[0].toPath().toAbsolutePath();
     }
 
     /** Waits for the end of the node, or until it runs if it is to go on without this task. */

@@ -47,9 +47,9 @@ public final class Slots {
     }
 
     /**
-     * Cores for the threads of one node, when {@code nodes} are started: what {@code spark.task.cpus} says if it is set;
-     * else the cores that the executors of this moment have, divided evenly among the nodes, and never more than one
-     * executor has. While no executor is there, {@code spark.executor.cores} counts, or one.
+     * Cores for the threads of one node, when {@code nodes} are started: what {@code spark.task.cpus} says if it is
+     * set; else the cores that the executors of this moment have, divided evenly among the nodes, and never more than
+     * one executor has. While no executor is there, {@code spark.executor.cores} counts, or one.
      */
     public static int coresOfNode(JavaSparkContext context, int nodes) {
         UnaryOperator<String> conf = key -> context.getConf().get(key, null);

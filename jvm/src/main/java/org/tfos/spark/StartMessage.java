@@ -8,8 +8,8 @@ import java.nio.charset.StandardCharsets;
 /**
  * The message that starts a node: the driver's ticket, and behind it the fields that only the executor knows.
  *
- * <p>It is a protobuf message, so appending a field sets it, whether or not the ticket has it already. Numbers and names of
- * the fields are those of the control plane's messages ({@code TFOS__FIELD_MAP} in the C sources).
+ * <p>It is a protobuf message, so appending a field sets it, whether or not the ticket has it already. Numbers and
+ * names of the fields are those of the control plane's messages ({@code TFOS__FIELD_MAP} in the C sources).
  */
 final class StartMessage {
     static final int INDEX = 3;

@@ -22,8 +22,8 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
 
 /**
- * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark brings
- * as a file.
+ * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark
+ * brings as a file.
  *
  * <p>Both are unpacked below Spark's own local folder, which Spark removes. A folder is called by its content and
  * appears whole, by renaming, so any number of tasks and processes may unpack at the same time.
