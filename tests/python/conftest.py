@@ -1,4 +1,4 @@
-"""What several test files share: the folder of the golden vectors, TFRecord framing, rows in comparable form."""
+"""What several test files share: golden vectors, TFRecord framing, rows in comparable form, Spark contexts."""
 
 import base64
 import math
