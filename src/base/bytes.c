@@ -1,6 +1,7 @@
 /* Bytes: growing buffers and UTF-8. */
 #include "base/bytes.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,6 +58,15 @@ tfos_status tfos__buffer_printf(tfos__buffer *buffer, tfos_error *error, const c
     va_end(arguments);
     buffer->size += (size_t)length;
     return TFOS_OK;
+}
+
+void tfos__buffer_shift(tfos__buffer *buffer, size_t count)
+{
+    assert(count <= buffer->size);
+    if (count > 0) {
+        memmove(buffer->data, buffer->data + count, buffer->size - count);
+        buffer->size -= count;
+    }
 }
 
 void tfos__buffer_reset(tfos__buffer *buffer)

@@ -81,6 +81,9 @@ tfos_status tfos__buffer_append(tfos__buffer *buffer, const void *bytes, size_t 
 tfos_status tfos__buffer_printf(tfos__buffer *buffer, tfos_error *error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Drops the first `count` bytes. */
+void tfos__buffer_shift(tfos__buffer *buffer, size_t count);
+
 void tfos__buffer_reset(tfos__buffer *buffer);
 
 /* Doubles the capacity of an array, NULL at first, which its owner frees. `array` is the address of the pointer to its

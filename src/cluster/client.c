@@ -126,8 +126,7 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
 {
     int64_t deadline = timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms;
     tfos__buffer *in = &cluster->in;
-    memmove(in->data, in->data + cluster->in_used, in->size - cluster->in_used);
-    in->size -= cluster->in_used;
+    tfos__buffer_shift(in, cluster->in_used);
     cluster->in_used = 0;
     for (;;) {
         size_t count = in->size >= sizeof(uint32_t) ? tfos__load_u32(in->data) : 0;

@@ -222,8 +222,7 @@ static void take_frames(tfos__link *link)
 {
     size_t offset = 0;
     while (!link->closing && take_frame(link, &offset)) {}
-    memmove(link->plain.data, link->plain.data + offset, link->plain.size - offset);
-    link->plain.size -= offset;
+    tfos__buffer_shift(&link->plain, offset);
     if (link->plain.size == 0) {
         tfos__buffer_reset(&link->plain); /* a thousand quiet links must not hold a thousand buffers */
     }
