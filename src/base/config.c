@@ -79,3 +79,43 @@ tfos_status tfos__setting_choose(tfos__setting which, int64_t given, int64_t uns
     *out = value;
     return TFOS_OK;
 }
+
+static const tfos_setting *find(const char *key, size_t bytes)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        if (strlen(settings[i].key) == bytes && memcmp(settings[i].key, key, bytes) == 0) {
+            return &settings[i];
+        }
+    }
+    return NULL;
+}
+
+tfos_status tfos__setting_assign(const char *assignment, size_t count, tfos_error *error)
+{
+    const char *equals = memchr(assignment, '=', count);
+    if (equals == NULL) {
+        return tfos__fail(error, TFOS_INVALID, "expected a setting as key=value, found '%s'",
+                          tfos__printable_of(assignment, count).text);
+    }
+    const tfos_setting *setting = find(assignment, (size_t)(equals - assignment));
+    if (setting == NULL) {
+        return tfos__fail(error, TFOS_INVALID, "there is no setting '%s'; `tfos config` lists them",
+                          tfos__printable_of(assignment, (size_t)(equals - assignment)).text);
+    }
+    char text[64];
+    size_t bytes = count - (size_t)(equals + 1 - assignment);
+    int64_t value;
+    size_t copied = bytes < sizeof text - 1 ? bytes : sizeof text - 1;
+    memcpy(text, equals + 1, copied);
+    text[copied] = '\0';
+    tfos_status status = tfos_number_parse(text, &value, error);
+    if (status != TFOS_OK) {
+        tfos__error_prefix(error, "the setting %s", setting->key);
+        return status;
+    }
+    TFOS_TRY(check(setting, setting->key, value, error));
+    if (setenv(setting->environment, text, 1) != 0) {
+        return tfos__fail_errno(error, errno, "cannot set the environment variable %s", setting->environment);
+    }
+    return TFOS_OK;
+}

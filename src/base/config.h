@@ -15,7 +15,16 @@
     X(CLUSTER_LEASE_MS, "cluster.lease_ms", 30000, 100, 3600000,                                                       \
       "A node that was not heard of for so many milliseconds is lost; a node that hears nothing ends itself.")         \
     X(CLUSTER_HANDSHAKE_MS, "cluster.handshake_ms", 10000, 100, 600000,                                                \
-      "Milliseconds that a connection may take to show that it has the cluster key and say who it is.")
+      "Milliseconds that a connection may take to show that it has the cluster key and say who it is.")                \
+    X(NODE_KILL_MS, "node.kill_ms", 3000, 0, 600000,                                                                   \
+      "Milliseconds from SIGTERM to SIGKILL when a node stops its child.")                                             \
+    X(NODE_LOG_LINES, "node.log_lines_per_second", 200, 1, 1000000,                                                    \
+      "Lines of a child's output that a node passes on to the driver each second; five times as many at once.")        \
+    X(NODE_LOG_BYTES, "node.log_file_bytes", 16 << 20, 4096, INT64_C(1) << 40,                                         \
+      "Bytes after which a node begins another log file.")                                                             \
+    X(NODE_LOG_FILES, "node.log_files", 4, 1, 1000, "Log files that a node keeps, the current one among them.")        \
+    X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
+      "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 
 typedef enum tfos__setting {
 #define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,
@@ -26,5 +35,9 @@ typedef enum tfos__setting {
 /* The value of a setting: `given` if it is not `unset`, else the environment's, else the default. INVALID if it is out
  * of bounds, naming the variable or the option. */
 tfos_status tfos__setting_choose(tfos__setting setting, int64_t given, int64_t unset, int64_t *out, tfos_error *error);
+
+/* Takes `key=value`, checks it against the table and sets the environment variable of the setting, for this process
+ * and its children. INVALID for an unknown key, a value that is no number, or one out of bounds. */
+tfos_status tfos__setting_assign(const char *assignment, size_t count, tfos_error *error);
 
 #endif
