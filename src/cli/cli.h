@@ -110,7 +110,8 @@ struct tfos__cli_command {
     const tfos__cli_option *options;
     size_t option_count;
     size_t least_inputs;
-    const char *missing_input; /* what to say when there are fewer */
+    const char *missing_input;      /* what to say when there are fewer */
+    void (*print_exit_codes)(void); /* NULL: those that all commands share */
     int (*run)(int argc, char **argv);
 };
 
@@ -276,6 +277,7 @@ extern const tfos__cli_command tfos__cli_records_index;
 extern const tfos__cli_command tfos__cli_ps;
 extern const tfos__cli_command tfos__cli_config;
 extern const tfos__cli_command tfos__cli_coordinator;
+extern const tfos__cli_command tfos__cli_node;
 extern const tfos__cli_command tfos__cli_status;
 
 #endif

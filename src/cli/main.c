@@ -79,6 +79,11 @@ static int run_coordinator(int argc, char **argv)
     return tfos__cli_coordinator.run(argc, argv);
 }
 
+static int run_node(int argc, char **argv)
+{
+    return tfos__cli_node.run(argc, argv);
+}
+
 /* Every command, in the order of `tfos --help`. */
 static const struct {
     const char *name;
@@ -91,6 +96,7 @@ static const struct {
     {"config", "show the settings and where they come from", run_config, false},
     {"status", "show a running cluster: nodes, states, failure, logs", run_status, false},
     {"coordinator", "keeps a cluster together", run_coordinator, true},
+    {"node", "supervises one TensorFlow process", run_node, true},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -345,5 +345,9 @@ void tfos__cli_print_help(const tfos__cli_command *command)
     }
     print_option(&(tfos__cli_option){.name = "help", .letter = 'h', .help = "this text"});
     tfos__cli_print("\n%s", command->details);
-    tfos__cli_print_exit_codes();
+    if (command->print_exit_codes != NULL) {
+        command->print_exit_codes();
+    } else {
+        tfos__cli_print_exit_codes();
+    }
 }

@@ -156,15 +156,15 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-typedef struct order {
+typedef struct command {
     header head;
     int files[TFOS__KEEPER_MOST_FILES];
     char *text;
     char **words; /* file, arguments, NULL, variables, NULL */
-} order;
+} command;
 
 /* The new process: becomes the program or says why not. */
-_Noreturn static void become(const order *what, int problem, pid_t keeper)
+_Noreturn static void become(const command *what, int problem, pid_t keeper)
 {
     char **arguments = what->words + 1;
     int code = 0;
@@ -185,7 +185,7 @@ _Noreturn static void become(const order *what, int problem, pid_t keeper)
     _exit(127);
 }
 
-static void start(keeping *keeper, const order *what)
+static void start(keeping *keeper, const command *what)
 {
     int problem[2];
     int code = 0;
@@ -221,7 +221,7 @@ static void start(keeping *keeper, const order *what)
 }
 
 /* The header and the descriptors with it. False when the node is gone. */
-static bool receive_header(int socket, order *out)
+static bool receive_header(int socket, command *out)
 {
     union {
         struct cmsghdr align;
@@ -250,7 +250,7 @@ static bool receive_header(int socket, order *out)
 }
 
 /* Cuts the text into words. */
-static bool take_words(order *out)
+static bool take_words(command *out)
 {
     size_t count = (size_t)out->head.arguments + out->head.variables + 1;
     out->words = calloc(count + 2, sizeof *out->words);
@@ -270,7 +270,7 @@ static bool take_words(order *out)
     return true;
 }
 
-static void obey(keeping *keeper, const order *what)
+static void obey(keeping *keeper, const command *what)
 {
     switch (what->head.what) {
     case ORDER_START:
@@ -292,7 +292,7 @@ static void obey(keeping *keeper, const order *what)
 /* False when the node is gone. */
 static bool take_order(keeping *keeper)
 {
-    order what = {.text = NULL};
+    command what = {.text = NULL};
     if (!receive_header(keeper->socket, &what)) {
         return false;
     }

@@ -38,6 +38,10 @@ struct tfos__link {
     uv_getaddrinfo_t resolve;
     bool resolving;
     uint64_t handshake_ms;
+    struct addrinfo *found; /* the addresses of the host's name … */
+    struct addrinfo *next;  /* … and the one to try when this one does not answer */
+    bool reopening;         /* the socket is being replaced, to try that one */
+    int cause;              /* the errno of the failure, if it has one */
     char peer[80];
 };
 
@@ -58,6 +62,7 @@ static void give_back(uv_handle_t *handle)
         link->events.closed(link, &link->error, link->context);
         tfos__tls_free(link->tls);
         tfos__buffer_reset(&link->plain);
+        uv_freeaddrinfo(link->found);
         free(link);
     }
 }
@@ -70,7 +75,9 @@ static void end(tfos__link *link)
         if (link->resolving) {
             uv_cancel((uv_req_t *)&link->resolve);
         }
-        uv_close(&link->socket.handle, give_back);
+        if (!link->reopening) {
+            uv_close(&link->socket.handle, give_back);
+        }
         uv_close((uv_handle_t *)&link->timer, give_back);
     }
 }
@@ -88,6 +95,9 @@ static void fail(tfos__link *link, const tfos_error *error)
 static void fail_uv(tfos__link *link, int code, const char *what)
 {
     tfos_error error;
+    if (!link->ended && !link->closing) {
+        link->cause = -code;
+    }
     tfos__fail_errno(&error, -code, "%s %s", what, link->peer);
     fail(link, &error);
 }
@@ -318,6 +328,33 @@ static int begin(tfos__link *link)
     return code;
 }
 
+static void try_next_address(tfos__link *link);
+
+/* The socket of the address before is gone; a socket that failed to connect is of no further use. */
+static void on_reopened(uv_handle_t *handle)
+{
+    tfos__link *link = handle->data;
+    link->reopening = false;
+    if (link->ended) {
+        give_back(handle);
+        return;
+    }
+    uv_tcp_init(link->timer.loop, &link->socket.tcp);
+    link->socket.handle.data = link;
+    try_next_address(link);
+}
+
+/* An address does not answer: the next one, if there is one. */
+static void give_up_address(tfos__link *link, int code)
+{
+    if (link->next != NULL) {
+        link->reopening = true;
+        uv_close(&link->socket.handle, on_reopened);
+    } else {
+        fail_uv(link, code, "cannot connect to");
+    }
+}
+
 static void on_connected(uv_connect_t *request, int code)
 {
     tfos__link *link = request->handle->data;
@@ -328,7 +365,17 @@ static void on_connected(uv_connect_t *request, int code)
         code = begin(link);
     }
     if (code != 0) {
-        fail_uv(link, code, "cannot connect to");
+        give_up_address(link, code);
+    }
+}
+
+static void try_next_address(tfos__link *link)
+{
+    const struct addrinfo *address = link->next;
+    link->next = address->ai_next;
+    int code = uv_tcp_connect(&link->connect, &link->socket.tcp, address->ai_addr, on_connected);
+    if (code != 0) {
+        give_up_address(link, code);
     }
 }
 
@@ -336,8 +383,9 @@ static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *fo
 {
     tfos__link *link = request->data;
     link->resolving = false;
+    link->found = found;
+    link->next = found;
     if (link->ended) {
-        uv_freeaddrinfo(found);
         if (link->handles == 0) {
             link->handles = 1; /* the handles were given back first: finish what they could not */
             give_back(&link->socket.handle);
@@ -345,10 +393,8 @@ static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *fo
         return;
     }
     if (code == 0) {
-        code = uv_tcp_connect(&link->connect, &link->socket.tcp, found->ai_addr, on_connected);
-    }
-    uv_freeaddrinfo(found);
-    if (code != 0) {
+        try_next_address(link);
+    } else {
         tfos_error error;
         tfos__fail(&error, TFOS_IO, "cannot find the address of %s: %s", link->peer, uv_strerror(code));
         error.retriable = true;
@@ -526,6 +572,11 @@ void tfos__link_close(tfos__link *link)
 size_t tfos__link_backlog(const tfos__link *link)
 {
     return link->backlog;
+}
+
+int tfos__link_cause(const tfos__link *link)
+{
+    return link->cause;
 }
 
 const char *tfos__link_peer(const tfos__link *link)

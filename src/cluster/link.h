@@ -30,7 +30,8 @@ enum {
     TFOS__LINK_FIRST_FRAME_BYTES = 4096, /* the first message of a peer that was accepted */
 };
 
-/* Connects; `host` is a name or an address. What is sent before the link is ready waits. */
+/* Connects; `host` is a name, whose addresses are tried in turn, or an address. What is sent before the link is ready
+ * waits. */
 tfos_status tfos__link_connect(uv_loop_t *loop, tfos__tls_context *tls, const char *host, uint16_t port,
                                const tfos__link_events *events, void *context, tfos__link **out, tfos_error *error);
 
@@ -50,6 +51,9 @@ void tfos__link_close(tfos__link *link);
 
 /* Bytes that wait to be sent. */
 size_t tfos__link_backlog(const tfos__link *link);
+
+/* In `closed`: the errno behind the failure (ECONNREFUSED when nobody listens there), or 0. */
+int tfos__link_cause(const tfos__link *link);
 
 /* "10.0.0.7:41234", for logs. */
 const char *tfos__link_peer(const tfos__link *link);

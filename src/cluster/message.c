@@ -2,6 +2,7 @@
 #include "cluster/message.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,29 @@ const char *tfos__outcome_text(tfos__outcome outcome)
         return text;
         TFOS__OUTCOME_MAP(OUTCOME)
 #undef OUTCOME
+    }
+    return "failed";
+}
+
+const char *tfos__outcome_name(tfos__outcome outcome)
+{
+    static const struct {
+        tfos__outcome outcome;
+        const char *name;
+    } names[] = {
+#define OUTCOME(name, value, text) {TFOS__OUTCOME_##name, #name},
+        TFOS__OUTCOME_MAP(OUTCOME)
+#undef OUTCOME
+    };
+    static _Thread_local char lower[32];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].outcome == outcome) {
+            size_t bytes = strlen(names[i].name);
+            for (size_t at = 0; at <= bytes; at++) {
+                lower[at] = (char)tolower((unsigned char)names[i].name[at]);
+            }
+            return lower;
+        }
     }
     return "failed";
 }

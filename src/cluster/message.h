@@ -153,6 +153,9 @@ typedef enum tfos__outcome {
 
 const char *tfos__outcome_text(tfos__outcome outcome);
 
+/* "executor_lost": one word, for programs. */
+const char *tfos__outcome_name(tfos__outcome outcome);
+
 /* FLAGS of OPEN and START. */
 enum {
     TFOS__FLAG_BARRIER = 1,        /* nobody starts before all have come */

@@ -1,0 +1,49 @@
+/* tfos node: the process beside an executor. A Spark task starts it with a pipe as its stdin. */
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "cluster/node.h"
+
+static void print_exit_codes(void)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } codes[] = {
+#define CODE(name, number, text) {number, text},
+        TFOS__NODE_EXIT_MAP(CODE)
+#undef CODE
+    };
+    tfos__cli_print("\nExit codes:\n");
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        tfos__cli_print("  %3d  %s\n", codes[i].code, codes[i].text);
+    }
+}
+
+static int run(int argc, char **argv)
+{
+    tfos__cli_inputs inputs;
+    int code;
+    char unused;
+    if (!tfos__cli_parse(&tfos__cli_node, argc, argv, &unused, &inputs, &code)) {
+        return code;
+    }
+    size_t extra = inputs.count;
+    free(inputs.text);
+    if (extra > 0) {
+        return tfos__cli_fail_usage("`tfos node` takes no arguments; `tfos node --help` tells more");
+    }
+    return (int)tfos__node_run();
+}
+
+const tfos__cli_command tfos__cli_node = {
+    .name = "node",
+    .summary = "supervises one TensorFlow process; started by Spark tasks",
+    .synopsis = "tfos node",
+    .details =
+        "Started by a Spark task (TFCluster.run) as a child of the executor. It reads its orders from stdin, runs the\n"
+        "program that they name for as long as executor and coordinator live, and leaves no process behind. To\n"
+        "stdout it says `running` once the program runs, and `ended` with one word for how, at the end.\n",
+    .print_exit_codes = print_exit_codes,
+    .run = run,
+};
