@@ -33,7 +33,7 @@ typedef struct tfos__journal_stream {
 
 typedef struct tfos__journal {
     tfos__log_file file;
-    char host[256];
+    char host[257];
     tfos__journal_stream stream[TFOS__JOURNAL_SOURCES];
     /* Whole lines for one stream: 1 or 2, as in the field STREAM. */
     void (*send)(void *context, int stream, const char *text, size_t count);

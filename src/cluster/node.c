@@ -190,7 +190,8 @@ static void on_stop(uv_timer_t *timer)
 }
 
 /* What came first stays, but nobody can be told once there is nobody to tell; and a child that has ended has ended. */
-static void take_cause(tfos__node *node, tfos__node_cause cause, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void take_cause(tfos__node *node, tfos__node_cause cause,
+                                                             const char *format, va_list arguments)
 {
     bool nobody_to_tell = cause == TFOS__CAUSE_REFUSED || cause == TFOS__CAUSE_COORDINATOR;
     bool replaces = cause == TFOS__CAUSE_EXECUTOR && node->cause < TFOS__CAUSE_EXECUTOR && !node->child_over;
