@@ -120,11 +120,15 @@ _Noreturn static void be_executor(const helper_executor *executor, const helper_
                                   const helper_start *start, const int *control, const int *output, const int *status)
 {
     int input[2];
+    uv_os_fd_t listener;
     char errors[300];
     tfos__buffer orders = {0};
     close(control[1]);
     close(output[0]);
     close(status[0]);
+    if (it->listening && uv_fileno((const uv_handle_t *)&it->listener, &listener) == 0) {
+        close(listener); /* it must be gone when the coordinator closes it */
+    }
     signal(SIGPIPE, SIG_IGN);
     enter_cgroup(start->cgroup);
     make_orders(executor, it, start, &orders);
