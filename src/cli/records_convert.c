@@ -102,26 +102,37 @@ static bool parse_label(const char *text, tfos__csv_options *csv)
     return csv->label_name[0] != '\0';
 }
 
-/* "image=1:785". The caller frees the name. */
+static bool parse_position(const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end > text && *end == '\0' && errno == 0;
+}
+
+/* "image=1:785" or "image=pixel_0:pixel_783". The caller frees the name, with which the others go. */
 static bool parse_fold(const char *text, tfos__csv_fold *out)
 {
     const char *equals = strchr(text, '=');
-    char *end;
-    if (equals == NULL || equals == text) {
+    const char *colon = equals != NULL ? strchr(equals, ':') : NULL;
+    bool complete = colon != NULL && equals > text && colon > equals + 1 && colon[1] != '\0';
+    if (!complete || strchr(colon + 1, ':') != NULL) {
         return false;
     }
-    errno = 0;
-    out->start = strtoll(equals + 1, &end, 10);
-    if (end == equals + 1 || *end != ':') {
+    char *name = strdup(text);
+    if (name == NULL) {
         return false;
     }
-    const char *second = end + 1;
-    out->end = strtoll(second, &end, 10);
-    if (end == second || *end != '\0' || errno != 0) {
-        return false;
+    name[equals - text] = '\0';
+    name[colon - text] = '\0';
+    const char *first = name + (equals - text) + 1;
+    const char *last = name + (colon - text) + 1;
+    *out = (tfos__csv_fold){.name = name};
+    if (!parse_position(first, &out->start) || !parse_position(last, &out->end)) {
+        out->first = first;
+        out->last = last;
     }
-    out->name = strndup(text, (size_t)(equals - text));
-    return out->name != NULL;
+    return true;
 }
 
 /* `folds` has room for CLI_MAX_TEXTS. */
@@ -142,7 +153,8 @@ static int read_csv_options(const tfos__convert_options *options, tfos__csv_fold
     }
     for (size_t i = 0; i < options->folds.count; i++) {
         if (!parse_fold(options->folds.text[i], &folds[i])) {
-            return tfos__cli_fail_usage("--fold: expected NAME=START:END, as in image=1:785, found '%s'",
+            return tfos__cli_fail_usage("--fold: expected NAME=START:END, as in image=1:785, or NAME=FIRST:LAST, as in "
+                                        "image=pixel_0:pixel_783, found '%s'",
                                         options->folds.text[i]);
         }
         csv->fold_count = i + 1;
@@ -372,7 +384,9 @@ static const tfos__cli_option table[] = {
      .value = "NAME=START:END",
      .kind = CLI_TEXTS,
      .offset = offsetof(tfos__convert_options, folds),
-     .help = "make one list of the columns START to END - 1 of CSV input, counted from 0; may be given several times"},
+     .help =
+         "make one list of the columns START to END - 1 of CSV input, counted from 0, or of those from the name START "
+         "of the header to the name END; may be given several times"},
     CLI_OPTION_SCHEMA(tfos__convert_options),
     CLI_OPTION_COLUMNS(tfos__convert_options),
     {.name = "shards",
@@ -445,6 +459,7 @@ const tfos__cli_command tfos__cli_records_convert = {
         "Output appears when it is complete, never before; on failure nothing is left.\n\n"
         "Examples:\n"
         "  tfos records convert --no-header --fold image=0:784 --label last --shards 4 --shuffle mnist.csv.gz data/\n"
+        "  tfos records convert --fold image=pixel_0:pixel_783 digits.csv digits.tfrecord\n"
         "  tfos records convert data/ all.jsonl\n"
         "  tfos records convert --columns id,label data/ labels.csv\n"
         "  tfos records convert --shards 16 --codec gzip data/ packed/\n",

@@ -17,11 +17,14 @@
 
 typedef enum tfos__csv_label { TFOS__CSV_LABEL_NONE, TFOS__CSV_LABEL_FIRST, TFOS__CSV_LABEL_LAST } tfos__csv_label;
 
-/* Columns [start, end) of the file, counted from 0, become the list `name`. */
+/* Columns [start, end) of the file, counted from 0, become the list `name`; or, if `first` is set, the columns from
+ * that name of the header to the name `last`, both included. */
 typedef struct tfos__csv_fold {
     const char *name;
     int64_t start;
     int64_t end;
+    const char *first;
+    const char *last;
 } tfos__csv_fold;
 
 typedef struct tfos__csv_options {
@@ -40,7 +43,8 @@ enum { TFOS__CSV_MAX_COLUMNS = 1 << 20 };
 /* Comma, header, no label, no folds. */
 void tfos__csv_options_init(tfos__csv_options *options);
 
-/* INVALID for a delimiter that could be part of a number or a quote, or folds that overlap or are empty. */
+/* INVALID for a delimiter that could be part of a number or a quote, folds by name without a header, or folds by
+ * position that overlap or are empty. */
 tfos_status tfos__csv_options_check(const tfos__csv_options *options, tfos_error *error);
 
 /* ---- schema of files without one ---- */

@@ -10,6 +10,30 @@ void tfos__csv_options_init(tfos__csv_options *options)
         .delimiter = ',', .header = true, .label_name = "label", .batch_rows = 4096, .batch_bytes = 16 << 20};
 }
 
+static tfos_status check_fold(const tfos__csv_options *options, size_t index, tfos_error *error)
+{
+    const tfos__csv_fold *fold = &options->folds[index];
+    if (fold->first != NULL) {
+        return options->header ? TFOS_OK
+                               : tfos__fail(error, TFOS_INVALID,
+                                            "the fold %s names columns, but there is no header: expected positions, as "
+                                            "in image=0:784",
+                                            tfos__csv_fold_text(fold).text);
+    }
+    if (fold->start < 0 || fold->end <= fold->start || fold->end > TFOS__CSV_MAX_COLUMNS) {
+        return tfos__fail(error, TFOS_INVALID, "the fold %s has no columns: expected START:END with START < END <= %d",
+                          tfos__csv_fold_text(fold).text, TFOS__CSV_MAX_COLUMNS);
+    }
+    for (size_t i = 0; i < index; i++) {
+        const tfos__csv_fold *other = &options->folds[i];
+        if (other->first == NULL && fold->start < other->end && other->start < fold->end) {
+            return tfos__fail(error, TFOS_INVALID, "the folds %s and %s overlap", tfos__csv_fold_text(other).text,
+                              tfos__csv_fold_text(fold).text);
+        }
+    }
+    return TFOS_OK;
+}
+
 tfos_status tfos__csv_options_check(const tfos__csv_options *options, tfos_error *error)
 {
     unsigned char delimiter = (unsigned char)options->delimiter;
@@ -23,20 +47,7 @@ tfos_status tfos__csv_options_check(const tfos__csv_options *options, tfos_error
             tfos__printable_of(&options->delimiter, 1).text);
     }
     for (size_t i = 0; i < options->fold_count; i++) {
-        const tfos__csv_fold *fold = &options->folds[i];
-        if (fold->start < 0 || fold->end <= fold->start || fold->end > TFOS__CSV_MAX_COLUMNS) {
-            return tfos__fail(error, TFOS_INVALID,
-                              "the fold %s=%lld:%lld has no columns: expected START:END with START < END <= %d",
-                              fold->name, (long long)fold->start, (long long)fold->end, TFOS__CSV_MAX_COLUMNS);
-        }
-        for (size_t j = 0; j < i; j++) {
-            const tfos__csv_fold *other = &options->folds[j];
-            if (fold->start < other->end && other->start < fold->end) {
-                return tfos__fail(error, TFOS_INVALID, "the folds %s=%lld:%lld and %s=%lld:%lld overlap", other->name,
-                                  (long long)other->start, (long long)other->end, fold->name, (long long)fold->start,
-                                  (long long)fold->end);
-            }
-        }
+        TFOS_TRY(check_fold(options, i, error));
     }
     return TFOS_OK;
 }
@@ -54,7 +65,7 @@ static tfos__csv_run output_run(const matcher *self, size_t at)
     const tfos__csv_column *column = &self->columns->column[at];
     tfos__csv_run run = {.field = -1, .first = at, .count = 1};
     if (column->fold >= 0) {
-        run.count = (size_t)(self->options->folds[column->fold].end - (int64_t)at);
+        run.count = tfos__csv_columns_folded(self->columns, at);
         run.list = true;
     }
     return run;

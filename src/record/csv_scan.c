@@ -230,27 +230,91 @@ static tfos_status name_column(const tfos__csv_options *options, const tfos__tex
     return columns->column[index].name != NULL ? TFOS_OK : tfos__fail_memory(error, bytes + 1);
 }
 
-static tfos_status apply_folds(const tfos__csv_options *options, const tfos__text *text, tfos__csv_columns *columns,
-                               tfos_error *error)
+/* ---- folds ---- */
+
+tfos__printable tfos__csv_fold_text(const tfos__csv_fold *fold)
 {
-    for (size_t i = 0; i < options->fold_count; i++) {
-        const tfos__csv_fold *fold = &options->folds[i];
-        if ((size_t)fold->end > columns->count) {
+    char text[256];
+    int bytes = fold->first != NULL ? snprintf(text, sizeof text, "%s=%s:%s", fold->name, fold->first, fold->last)
+                                    : snprintf(text, sizeof text, "%s=%lld:%lld", fold->name, (long long)fold->start,
+                                               (long long)fold->end);
+    return tfos__printable_of(text, (size_t)tfos__min_i64(bytes, sizeof text - 1));
+}
+
+size_t tfos__csv_columns_folded(const tfos__csv_columns *columns, size_t at)
+{
+    size_t end = at + 1;
+    while (end < columns->count && columns->column[end].fold == columns->column[at].fold) {
+        end++;
+    }
+    return end - at;
+}
+
+static tfos_status find_named(const tfos__text *text, const tfos__csv_columns *columns, const tfos__csv_fold *fold,
+                              const char *name, int64_t *out, tfos_error *error)
+{
+    *out = -1;
+    for (size_t i = 0; i < columns->count; i++) {
+        if (strcmp(columns->column[i].name, name) != 0) {
+            continue;
+        }
+        if (*out >= 0) {
             return tfos__fail(error, TFOS_MISMATCH,
-                              "%s: the fold %s=%lld:%lld needs %lld columns, found %zu; the end is not included",
-                              text->name, fold->name, (long long)fold->start, (long long)fold->end,
-                              (long long)fold->end, columns->count);
+                              "%s: the fold %s: the columns %lld and %zu are both named '%s': fold by position",
+                              text->name, tfos__csv_fold_text(fold).text, (long long)*out, i,
+                              tfos__printable_of(name, strlen(name)).text);
         }
-        bool takes_label = (options->label == TFOS__CSV_LABEL_FIRST && fold->start == 0) ||
-                           (options->label == TFOS__CSV_LABEL_LAST && (size_t)fold->end == columns->count);
-        if (takes_label) {
-            return tfos__fail(error, TFOS_INVALID, "%s: the fold %s=%lld:%lld takes in the label, which is column %zu",
-                              text->name, fold->name, (long long)fold->start, (long long)fold->end,
-                              options->label == TFOS__CSV_LABEL_FIRST ? 0 : columns->count - 1);
+        *out = (int64_t)i;
+    }
+    return *out >= 0 ? TFOS_OK
+                     : tfos__fail(error, TFOS_MISMATCH, "%s: the fold %s: the header has no column '%s'", text->name,
+                                  tfos__csv_fold_text(fold).text, tfos__printable_of(name, strlen(name)).text);
+}
+
+/* Where a fold begins and ends in this file. */
+static tfos_status place_fold(const tfos__text *text, const tfos__csv_columns *columns, const tfos__csv_fold *fold,
+                              int64_t *start, int64_t *end, tfos_error *error)
+{
+    if (fold->first == NULL) {
+        *start = fold->start;
+        *end = fold->end;
+        return (size_t)*end <= columns->count
+                   ? TFOS_OK
+                   : tfos__fail(error, TFOS_MISMATCH,
+                                "%s: the fold %s needs %lld columns, found %zu; the end is not included", text->name,
+                                tfos__csv_fold_text(fold).text, (long long)*end, columns->count);
+    }
+    int64_t last = -1;
+    TFOS_TRY(find_named(text, columns, fold, fold->first, start, error));
+    TFOS_TRY(find_named(text, columns, fold, fold->last, &last, error));
+    *end = last + 1;
+    return *start <= last ? TFOS_OK
+                          : tfos__fail(error, TFOS_MISMATCH,
+                                       "%s: the fold %s begins behind its end: these are the columns %lld and %lld",
+                                       text->name, tfos__csv_fold_text(fold).text, (long long)*start, (long long)last);
+}
+
+static tfos_status apply_fold(const tfos__csv_options *options, const tfos__text *text, tfos__csv_columns *columns,
+                              size_t index, tfos_error *error)
+{
+    const tfos__csv_fold *fold = &options->folds[index];
+    int64_t start;
+    int64_t end;
+    TFOS_TRY(place_fold(text, columns, fold, &start, &end, error));
+    bool takes_label = (options->label == TFOS__CSV_LABEL_FIRST && start == 0) ||
+                       (options->label == TFOS__CSV_LABEL_LAST && (size_t)end == columns->count);
+    if (takes_label) {
+        return tfos__fail(error, TFOS_INVALID, "%s: the fold %s takes in the label, which is column %zu", text->name,
+                          tfos__csv_fold_text(fold).text,
+                          options->label == TFOS__CSV_LABEL_FIRST ? 0 : columns->count - 1);
+    }
+    for (int64_t at = start; at < end; at++) {
+        if (columns->column[at].fold >= 0) {
+            return tfos__fail(error, TFOS_INVALID, "%s: the folds %s and %s overlap in column %lld", text->name,
+                              tfos__csv_fold_text(&options->folds[columns->column[at].fold]).text,
+                              tfos__csv_fold_text(fold).text, (long long)at);
         }
-        for (int64_t at = fold->start; at < fold->end; at++) {
-            columns->column[at].fold = (int64_t)i;
-        }
+        columns->column[at].fold = (int64_t)index;
     }
     return TFOS_OK;
 }
@@ -278,7 +342,10 @@ static tfos_status fill_columns(const tfos__csv_options *options, const tfos__te
         TFOS_TRY(name_column(options, text, columns, i, options->header ? &cell : NULL, error));
     }
     columns->first_pending = !options->header;
-    return apply_folds(options, text, columns, error);
+    for (size_t i = 0; i < options->fold_count; i++) {
+        TFOS_TRY(apply_fold(options, text, columns, i, error));
+    }
+    return TFOS_OK;
 }
 
 tfos_status tfos__csv_columns_read(const tfos__csv_options *options, tfos__text *text, tfos__csv_columns *out,

@@ -49,6 +49,12 @@ tfos_status tfos__csv_columns_read(const tfos__csv_options *options, tfos__text 
                                    tfos_error *error);
 void tfos__csv_columns_reset(tfos__csv_columns *columns);
 
+/* How many columns from `at` on belong to the fold of that column. */
+size_t tfos__csv_columns_folded(const tfos__csv_columns *columns, size_t at);
+
+/* "image=0:784", as it was asked for. */
+tfos__printable tfos__csv_fold_text(const tfos__csv_fold *fold);
+
 /* The next record, which may be the one that columns_read has looked at. */
 tfos_status tfos__csv_columns_record(tfos__csv_columns *columns, tfos__text *text, char delimiter,
                                      tfos__csv_record *out, tfos_error *error);

@@ -185,13 +185,13 @@ tfos_status tfos__csv_survey_schema(const tfos__csv_survey *survey, tfos_schema 
         tfos_field field = {.name = column->name};
         uint8_t saw = survey->saw[i++];
         if (column->fold >= 0) {
-            const tfos__csv_fold *fold = &survey->options->folds[column->fold];
-            for (; i < (size_t)fold->end; i++) {
+            size_t folded = tfos__csv_columns_folded(&survey->columns, i - 1);
+            for (size_t end = i - 1 + folded; i < end; i++) {
                 saw |= survey->saw[i];
             }
-            field.name = fold->name;
+            field.name = survey->options->folds[column->fold].name;
             field.shape = TFOS_SHAPE_FIXED;
-            field.length = (int32_t)(fold->end - fold->start);
+            field.length = (int32_t)folded;
         }
         field.type = type_of(saw);
         field.nullable = (saw & SAW_NULL) != 0;

@@ -78,16 +78,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     options.delimiter = ",\t;|"[data[0] >> 1 & 3];
     options.label = (tfos__csv_label)((data[0] >> 3 & 3) % 3);
     options.folds = &fold;
-    options.fold_count = !options.header && (data[0] & 32) != 0;
+    options.fold_count = (data[0] & 32) != 0;
+    if (options.header) {
+        fold.first = "b";
+        fold.last = "c";
+    }
     options.batch_rows = (data[0] & 64) != 0 ? 1 : 1000;
     memory from = {.bytes = data + 2, .left = bytes - 2, .step = (size_t)data[1] + 1};
     tfos_schema *schema = survey(&options, from);
     tfos__buffer rows = {0};
     tfos__buffer csv = {0};
     if (schema != NULL) {
-        require(tfos__csv_write_header(schema, ',', &csv, NULL) == TFOS_OK, "the header cannot be written");
+        /* A fold may make a name that another column has. */
+        bool written = tfos__csv_write_header(schema, ',', &csv, NULL) == TFOS_OK;
+        require(written || (options.header && options.fold_count > 0), "the header cannot be written");
         /* A missing string in a file of one column cannot be told from an empty one. */
-        if (read_rows(&options, schema, from, &rows, &csv) == TFOS_END && tfos_schema_field_count(schema) > 1) {
+        bool read = read_rows(&options, schema, from, &rows, &csv) == TFOS_END;
+        if (read && written && tfos_schema_field_count(schema) > 1) {
             check_round_trip(schema, &csv, &rows);
         }
     }

@@ -462,6 +462,17 @@ def test_digits_fold_and_label(tmp_path):
     assert lines_of(tmp_path / "y.jsonl")[7] == {"b": [21], "digit": 0, "a": [7, 14]}
 
 
+def test_fold_by_names_of_the_header(tmp_path):
+    (tmp_path / "x.csv").write_text("id,pixel_0,pixel_1,pixel_2\n7,1,2,3\n8,4,5,6\n")
+    run("convert", "--fold", "image=pixel_0:pixel_2", tmp_path / "x.csv", tmp_path / "x.tfrecord")
+    expected = [{"id": [7], "image": [1, 2, 3]}, {"id": [8], "image": [4, 5, 6]}]
+    assert read_examples([tmp_path / "x.tfrecord"]) == expected
+    wrong = ["convert", "--fold", "image=pixel_0:pixel_9", tmp_path / "x.csv", tmp_path / "y.tfrecord"]
+    assert "x.csv: the fold image=pixel_0:pixel_9: the header has no column 'pixel_9'" in fails(1, *wrong)
+    assert "there is no header" in fails(2, *wrong, "--no-header")
+    assert not (tmp_path / "y.tfrecord").exists()
+
+
 def test_lists_survive_csv(rows_file, tmp_path):
     run("convert", "--columns", "id,pixels", rows_file, tmp_path / "x.csv")
     assert (tmp_path / "x.csv").read_text().splitlines()[:2] == ["id,pixels_0,pixels_1,pixels_2", "0,0,1,2"]
@@ -544,7 +555,7 @@ def test_options_without_effect_are_refused(rows_file, tmp_path):
     assert "--shuffle" in fails(2, "convert", "--seed", 3, rows_file, out)
     (tmp_path / "a.csv").write_text("x\n1\n")
     assert "--on-corrupt" in fails(2, "convert", "--on-corrupt", "skip", tmp_path / "a.csv", out)
-    for bad in ("a", "a=1", "=1:2", "a=1:x", "a=3:3"):
+    for bad in ("a", "a=1", "=1:2", "a=:x", "a=x:", "a=x:y:z", "a=3:3"):
         assert "fold" in fails(2, "convert", "--fold", bad, tmp_path / "a.csv", out)
     assert "--label: expected" in fails(2, "convert", "--label", "middle", tmp_path / "a.csv", out)
     assert "--delimiter: expected" in fails(2, "convert", "--delimiter", "ab", tmp_path / "a.csv", out)

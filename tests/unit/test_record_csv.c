@@ -196,7 +196,7 @@ static void reads_without_header(void **state)
 static void folds_columns(void **state)
 {
     (void)state;
-    tfos__csv_fold folds[] = {{"tail", 3, 5}, {"image", 0, 3}};
+    tfos__csv_fold folds[] = {{.name = "tail", .start = 3, .end = 5}, {.name = "image", .start = 0, .end = 3}};
     reading self = start();
     self.options.header = false;
     self.options.folds = folds;
@@ -215,11 +215,36 @@ static void folds_columns(void **state)
     expect_failure(self, "1,2,3,4,5\n", TFOS_INVALID, "takes in the label, which is column 4");
 }
 
+static void folds_columns_by_name(void **state)
+{
+    (void)state;
+    tfos__csv_fold folds[] = {{.name = "image", .first = "p0", .last = "p2"},
+                              {.name = "one", .first = "x", .last = "x"}};
+    reading self = start();
+    self.options.folds = folds;
+    self.options.fold_count = 2;
+    expect_read(self, "id,p0,p1,p2,x,y\n1,2,3,4,5,6\n", "id int64, image int64[3], one int64[1], y int64",
+                "{\"id\": 1, \"image\": [2, 3, 4], \"one\": [5], \"y\": 6}\n");
+    /* Where the columns stand does not matter. */
+    expect_read(self, "x,p0,\"p1\",p2\n5,2,3,4\n", "one int64[1], image int64[3]",
+                "{\"one\": [5], \"image\": [2, 3, 4]}\n");
+    expect_failure(self, "p0,p1,x\n1,2,3\n", TFOS_MISMATCH, "the fold image=p0:p2: the header has no column 'p2'");
+    expect_failure(self, "p2,p1,p0,x\n1,2,3,4\n", TFOS_MISMATCH, "begins behind its end");
+    expect_failure(self, "p0,p2,p0,x\n1,2,3,4\n", TFOS_MISMATCH, "the columns 0 and 2 are both named 'p0'");
+    expect_failure(self, "p0,x,p2\n1,2,3\n", TFOS_INVALID, "the folds image=p0:p2 and one=x:x overlap in column 1");
+    self.options.fold_count = 1;
+    self.options.label = TFOS__CSV_LABEL_LAST;
+    expect_read(self, "p0,p2,x\n1,2,3\n", "image int64[2], label int64", "{\"image\": [1, 2], \"label\": 3}\n");
+    expect_failure(self, "p0,p2\n1,2\n", TFOS_MISMATCH, "the header has no column 'p2'"); /* it is called label */
+    self.options.header = false;
+    expect_failure(self, "1,2\n", TFOS_INVALID, "the fold image=p0:p2 names columns, but there is no header");
+}
+
 static void refuses_options(void **state)
 {
     (void)state;
-    tfos__csv_fold overlap[] = {{"a", 0, 3}, {"b", 2, 4}};
-    tfos__csv_fold empty[] = {{"a", 3, 3}};
+    tfos__csv_fold overlap[] = {{.name = "a", .start = 0, .end = 3}, {.name = "b", .start = 2, .end = 4}};
+    tfos__csv_fold empty[] = {{.name = "a", .start = 3, .end = 3}};
     reading self = start();
     self.options.folds = overlap;
     self.options.fold_count = 2;
@@ -597,6 +622,7 @@ int main(void)
         cmocka_unit_test(reads_missing_values),
         cmocka_unit_test(reads_without_header),
         cmocka_unit_test(folds_columns),
+        cmocka_unit_test(folds_columns_by_name),
         cmocka_unit_test(refuses_options),
         cmocka_unit_test(infers_carefully),
         cmocka_unit_test(reads_with_schema),
