@@ -375,12 +375,18 @@ tfos_status tfos__keeper_open(tfos__keeper *keeper, tfos_error *error)
     }
     /* Before the fork, so that there is no moment in which what the keeper leaves behind goes elsewhere. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* No signal reaches the keeper before it ignores them. */
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
     keeper->pid = fork();
     if (keeper->pid == 0) {
         close(pair[0]);
         run(pair[1]);
     }
     int code = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
     if (keeper->pid < 0) {
         close(pair[0]);

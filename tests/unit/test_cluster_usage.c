@@ -1,0 +1,194 @@
+/* Processes by /proc, and the memory limit by trees of files like those of the kernel. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cluster/usage.h"
+
+static void test_a_process(void **state)
+{
+    (void)state;
+    tfos__process self;
+    prctl(PR_SET_NAME, "odd ) name (");
+    assert_true(tfos__process_read(getpid(), &self));
+    assert_int_equal(self.pid, getpid());
+    assert_int_equal(self.parent, getppid());
+    assert_int_equal(self.state, 'R');
+    assert_true(self.start > 0);
+    assert_in_range(self.rss_bytes, 100 << 10, INT64_C(1) << 40);
+    assert_false(tfos__process_read(0x7fffffff, &self));
+}
+
+/* Starts a child with a child of its own; both wait. Returns when both are there. */
+static pid_t start_two(void)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (fork() == 0) {
+            (void)!write(ready[1], "x", 1);
+        }
+        for (;;) {
+            pause();
+        }
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void test_those_below(void **state)
+{
+    (void)state;
+    tfos__processes below = {0};
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t child = start_two();
+    assert_int_equal(tfos__processes_below(getpid(), &below, NULL), TFOS_OK);
+    assert_int_equal(below.count, 2);
+    assert_int_equal(tfos__processes_below(child, &below, NULL), TFOS_OK);
+    assert_int_equal(below.count, 1);
+    assert_int_equal(below.at[0].parent, child);
+    assert_true(tfos__usage_below(getpid(), &below).rss_bytes > 0);
+    assert_int_equal(tfos__processes_kill_below(&below), 2);
+    assert_true(waitpid(-1, NULL, 0) > 0);
+    assert_true(waitpid(-1, NULL, 0) > 0);
+    assert_int_equal(waitpid(-1, NULL, 0), -1);
+    assert_int_equal(tfos__processes_kill_below(&below), 0);
+    tfos__processes_reset(&below);
+}
+
+/* What children used that are gone by now counts as well. */
+static void test_cpu_of_the_dead(void **state)
+{
+    (void)state;
+    tfos__processes scratch = {0};
+    uint64_t before = tfos__usage_below(getpid(), &scratch).cpu_ms;
+    pid_t child = fork();
+    if (child == 0) {
+        for (volatile unsigned long i = 0; i < 200000000; i++) {}
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(tfos__usage_below(getpid(), &scratch).cpu_ms >= before + 50);
+    tfos__processes_reset(&scratch);
+}
+
+/* ---- memory ---- */
+
+static char root[256];
+
+static void put_file(const char *path, const char *text)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s%s", root, path);
+    for (char *slash = name + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        mkdir(name, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    const char *parent = getenv("TMPDIR");
+    snprintf(root, sizeof root, "%s/usage-XXXXXX", parent != NULL ? parent : "/tmp");
+    return mkdtemp(root) != NULL ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+    char command[300];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command) == 0 ? 0 : -1;
+}
+
+static void test_version_2(void **state)
+{
+    (void)state;
+    put_file("/proc/self/cgroup", "0::/pod/box\n");
+    put_file("/sys/fs/cgroup/pod/box/memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 0\n");
+    put_file("/sys/fs/cgroup/pod/box/memory.max", "max\n");
+    put_file("/sys/fs/cgroup/pod/memory.max", "1073741824\n");
+    put_file("/sys/fs/cgroup/pod/memory.events", "oom_kill 77\n");
+    put_file("/proc/vmstat", "nr_free_pages 1\noom_kill 99\n");
+    tfos__memory_state memory = tfos__memory_state_read(root);
+    assert_true(memory.known && memory.of_cgroup);
+    assert_int_equal(memory.kills, 3);
+    assert_int_equal(memory.limit_bytes, 1 << 30);
+}
+
+static void test_version_1(void **state)
+{
+    (void)state;
+    put_file("/proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/\n");
+    put_file("/sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    put_file("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "536870912\n");
+    put_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    tfos__memory_state memory = tfos__memory_state_read(root);
+    assert_true(memory.known && memory.of_cgroup);
+    assert_int_equal(memory.kills, 5);
+    assert_int_equal(memory.limit_bytes, 512 << 20);
+}
+
+/* A container whose own cgroup is mounted, while /proc names it as the host does. */
+static void test_a_container(void **state)
+{
+    (void)state;
+    put_file("/proc/self/cgroup", "4:memory:/docker/0123456789abcdef\n");
+    put_file("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    put_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "268435456\n");
+    tfos__memory_state memory = tfos__memory_state_read(root);
+    assert_true(memory.known && memory.of_cgroup);
+    assert_int_equal(memory.kills, 1);
+    assert_int_equal(memory.limit_bytes, 256 << 20);
+}
+
+static void test_no_cgroup(void **state)
+{
+    (void)state;
+    tfos__memory_state memory = tfos__memory_state_read(root);
+    assert_false(memory.known);
+    char pages[20000] = "";
+    for (int i = 0; i < 300; i++) {
+        snprintf(pages + strlen(pages), 64, "some_counter_of_pages_%d 12345678\n", i);
+    }
+    strcat(pages, "oom_kill 42\n");
+    put_file("/proc/vmstat", pages);
+    memory = tfos__memory_state_read(root);
+    assert_true(memory.known);
+    assert_false(memory.of_cgroup);
+    assert_int_equal(memory.kills, 42);
+    assert_int_equal(memory.limit_bytes, 0);
+    put_file("/proc/self/cgroup", "nonsense\n::\n4:memory\n");
+    assert_int_equal(tfos__memory_state_read(root).kills, 42);
+}
+
+int main(void)
+{
+#define WITH_ROOT(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_process), cmocka_unit_test(test_those_below), cmocka_unit_test(test_cpu_of_the_dead),
+        WITH_ROOT(test_version_2),        WITH_ROOT(test_version_1),          WITH_ROOT(test_a_container),
+        WITH_ROOT(test_no_cgroup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
