@@ -13,7 +13,7 @@ struct tfos__page {
     tfos__http *server;
     tfos__page_status status;
     void *context;
-    char token[TFOS__PAGE_TOKEN_BYTES];
+    char root[TFOS__PAGE_TOKEN_BYTES + 3];
     char url[512];
 };
 
@@ -84,15 +84,21 @@ static bool answer_file(const char *name, tfos__http_answer *answer)
     return false;
 }
 
-void tfos__page_answer(const char token[TFOS__PAGE_TOKEN_BYTES], tfos__page_status status, void *context,
-                       const tfos__http_request *request, tfos__http_answer *answer)
+void tfos__page_answer(const char *root, tfos__page_status status, void *context, const tfos__http_request *request,
+                       tfos__http_answer *answer)
 {
     const char *path = request->path;
     if (strlen(path) < 1 + TFOS__PAGE_TOKEN_BYTES || path[0] != '/' ||
-        !tfos__secret_equal(path + 1, token, TFOS__PAGE_TOKEN_BYTES)) {
+        !tfos__secret_equal(path + 1, root + 1, TFOS__PAGE_TOKEN_BYTES)) {
         return;
     }
     const char *rest = path + 1 + TFOS__PAGE_TOKEN_BYTES;
+    if (rest[0] == '\0') { /* the page's own links would lead elsewhere */
+        answer->known = true;
+        answer->status = 308;
+        answer->location = root;
+        return;
+    }
     if (rest[0] != '/') {
         return;
     }
@@ -115,16 +121,18 @@ void tfos__page_answer(const char token[TFOS__PAGE_TOKEN_BYTES], tfos__page_stat
 static void on_request(void *context, const tfos__http_request *request, tfos__http_answer *answer)
 {
     tfos__page *page = context;
-    tfos__page_answer(page->token, page->status, page->context, request, answer);
+    tfos__page_answer(page->root, page->status, page->context, request, answer);
 }
 
-static tfos_status make_token(char token[TFOS__PAGE_TOKEN_BYTES], tfos_error *error)
+static tfos_status make_root(char root[TFOS__PAGE_TOKEN_BYTES + 3], tfos_error *error)
 {
     uint8_t random[TFOS__KEY_BYTES];
     TFOS_TRY(tfos__key_make(random, error));
     for (size_t i = 0; i < TFOS__PAGE_TOKEN_BYTES; i++) {
-        token[i] = "0123456789abcdef"[random[i] & 15];
+        root[1 + i] = "0123456789abcdef"[random[i] & 15];
     }
+    root[0] = root[1 + TFOS__PAGE_TOKEN_BYTES] = '/';
+    root[2 + TFOS__PAGE_TOKEN_BYTES] = '\0';
     tfos__secret_wipe(random, sizeof random);
     return TFOS_OK;
 }
@@ -141,7 +149,7 @@ tfos_status tfos__page_open(uv_loop_t *loop, const char *host, const tfos__ports
     }
     page->status = status;
     page->context = context;
-    tfos_status opened = make_token(page->token, error);
+    tfos_status opened = make_root(page->root, error);
     if (opened == TFOS_OK) {
         opened = tfos__http_open(loop, host, ports, &limits, headers, on_request, page, &page->server, error);
     }
@@ -151,9 +159,8 @@ tfos_status tfos__page_open(uv_loop_t *loop, const char *host, const tfos__ports
         return opened;
     }
     bool is_number = strchr(host, ':') != NULL; /* an address of IPv6 */
-    snprintf(page->url, sizeof page->url, "http://%s%s%s:%u/%.*s/", is_number ? "[" : "",
-             host[0] != '\0' ? host : "localhost", is_number ? "]" : "", tfos__http_port(page->server),
-             TFOS__PAGE_TOKEN_BYTES, page->token);
+    snprintf(page->url, sizeof page->url, "http://%s%s%s:%u%s", is_number ? "[" : "",
+             host[0] != '\0' ? host : "localhost", is_number ? "]" : "", tfos__http_port(page->server), page->root);
     *out = page;
     return TFOS_OK;
 }

@@ -31,8 +31,8 @@ const char *tfos__page_url(const tfos__page *page);
 /* Closes its connections; frees itself when libuv has given its handles back. Takes NULL. */
 void tfos__page_close(tfos__page *page);
 
-/* What the page answers: its mind, without sockets. */
-void tfos__page_answer(const char token[TFOS__PAGE_TOKEN_BYTES], tfos__page_status status, void *context,
-                       const tfos__http_request *request, tfos__http_answer *answer);
+/* What the page answers: its mind, without sockets. `root` is "/TOKEN/" and must outlive the answer. */
+void tfos__page_answer(const char *root, tfos__page_status status, void *context, const tfos__http_request *request,
+                       tfos__http_answer *answer);
 
 #endif
