@@ -100,6 +100,7 @@ class Browser:
 
     def open(self, url):
         self.call("Page.navigate", url=url)
+        self.wait(f"location.href == {json.dumps(url)} && document.readyState == 'complete'")
 
     def run(self, script):
         """The value of an expression in the page."""
@@ -116,8 +117,9 @@ class Browser:
         return value
 
     def text(self, selector="body"):
-        """What can be read there."""
-        return self.run(f"document.querySelector({json.dumps(selector)})?.innerText")
+        """What can be read in the first such element that can be seen."""
+        return next(iter(self.texts(selector)), "")
 
     def texts(self, selector):
-        return self.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText)")
+        elements = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        return self.run(f"{elements}.filter(e => e.checkVisibility()).map(e => e.innerText)")
