@@ -108,7 +108,8 @@ def test_page_shows_a_running_cluster(browser):
         made.wait_until_running()
         made.wait_for(lambda status: any(node["tensorboard"] for node in status["nodes"]))
         browser.open(made.url)
-        browser.wait("[...document.querySelectorAll('#nodes .badge')].filter(e => e.innerText == 'running').length == 3")
+        badges = "[...document.querySelectorAll('#nodes .badge.good')]"
+        browser.wait(f"{badges}.map(e => e.innerText).join() == 'running,running,running'")
         assert browser.text("h1").startswith("Cluster ")
         assert browser.text("#phase") == "running"
         assert browser.texts("#nodes th") == ["ps:0", "chief:0", "worker:0"]
@@ -157,7 +158,7 @@ def test_page_shows_the_failure_and_then_that_the_cluster_is_gone(browser):
         assert browser.run("window.broken") is None
         browser.wait("document.querySelector('#phase').innerText == 'failed, over'")
         assert sorted(browser.texts("#nodes .badge")) == ["failed", "stopped", "stopped"]
-        assert "window.broken" in browser.text("#nodes .note")
+        assert any("window.broken" in note for note in browser.texts("#nodes .note"))
         assert browser.problems == []
     browser.wait("!document.querySelector('#gone').hidden")
     assert browser.text("#gone").startswith("The cluster is gone; last seen ")
@@ -334,7 +335,7 @@ def test_command_prints_the_same():
         ]
         assert not any(line.endswith(" ") for line in lines)
         logs = run("--logs", made.url).stdout
-        assert "End of the log of worker:2:\n  I am worker:2 <b>bold</b> red café\n  step 0 of worker:2\n" in logs
+        assert "End of the log of worker:1:\n  I am worker:1 <b>bold</b> red café\n  step 0 of worker:1\n" in logs
 
 
 def test_command_prints_json():
@@ -359,7 +360,7 @@ def test_command_says_what_is_wrong():
         url = made.url
     assert "does not answer" in run(url, code=3).stderr
     assert "cannot be found" in run("http://host.invalid:1/token/", code=3).stderr
-    for wrong in ("ftp://host/token/", "host:80/token", "http://host:80/", "http://host:80", "nonsense", "http://:1/x/"):
+    for wrong in ("ftp://host/token/", "host:80/token", "http://host:80/", "http://host:80", "nonsense", "http://:1/x"):
         assert "is no address of a status page" in run(wrong, code=2).stderr
     assert "expected the address" in run(code=2, env={**os.environ, "TFOS_STATUS_URL": ""}).stderr
     assert "takes one address" in run(url, url, code=2).stderr
@@ -368,7 +369,7 @@ def test_command_says_what_is_wrong():
 
 @pytest.mark.parametrize(
     "answer",
-    [b"220 mail\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/1.1 500 No\r\n\r\n", b"", b"HTTP/1.1 200"],
+    [b"220 mail\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/1.1 500 No\r\n\r\n", b"", b"HTTP/1.1"],
 )
 def test_command_is_not_fooled_by_other_servers(answer):
     with socket.create_server(("127.0.0.1", 0)) as server:
