@@ -117,6 +117,7 @@ TFOS_API void tfos_log_set(tfos_log_function function, void *context);
 typedef struct tfos_setting {
     const char *key;         /* "records.batch_rows" */
     const char *environment; /* "TFOS_RECORDS_BATCH_ROWS" */
+    const char *form;        /* NULL: a number from `least` to `most`; else what the text looks like, without default */
     int64_t fallback;        /* when nobody sets it */
     int64_t least;
     int64_t most;

@@ -1,4 +1,4 @@
-/* Settings. Numbers only so far; sizes may be written with a unit (64KiB, 1MiB, 2GiB). */
+/* Settings: numbers, which may be written with a unit (64KiB, 1MiB, 2GiB), and texts. */
 #include "base/config.h"
 
 #include <assert.h>
@@ -9,8 +9,11 @@
 #include "base/status.h"
 
 static const tfos_setting settings[] = {
-#define SETTING(name, key, fallback, least, most, text) {key, "TFOS_" #name, fallback, least, most, text},
+#define SETTING(name, key, fallback, least, most, text) {key, "TFOS_" #name, NULL, fallback, least, most, text},
     TFOS__SETTING_MAP(SETTING)
+#undef SETTING
+#define SETTING(name, key, form, text) {key, "TFOS_" #name, form, 0, 0, 0, text},
+        TFOS__TEXT_SETTING_MAP(SETTING)
 #undef SETTING
 };
 
@@ -90,31 +93,95 @@ static const tfos_setting *find(const char *key, size_t bytes)
     return NULL;
 }
 
-tfos_status tfos__setting_assign(const char *assignment, size_t count, tfos_error *error)
+/* The value in a list of key=value; NULL when it is not there. */
+static const char *find_given(const tfos_setting *setting, const char *const *given)
+{
+    const char *found = NULL;
+    size_t bytes = strlen(setting->key);
+    for (size_t i = 0; given != NULL && given[i] != NULL; i++) {
+        if (strncmp(given[i], setting->key, bytes) == 0 && given[i][bytes] == '=') {
+            found = given[i] + bytes + 1;
+        }
+    }
+    return found;
+}
+
+const char *tfos__setting_text(tfos__setting which, const char *const *given)
+{
+    const tfos_setting *setting = &settings[which];
+    const char *found = find_given(setting, given);
+    assert(setting->form != NULL);
+    return found != NULL ? found : getenv(setting->environment);
+}
+
+tfos_status tfos__setting_number(tfos__setting which, const char *const *given, int64_t *out, tfos_error *error)
+{
+    const tfos_setting *setting = &settings[which];
+    const char *text = find_given(setting, given);
+    int64_t value;
+    if (text == NULL) {
+        return tfos__setting_choose(which, 0, 0, out, error);
+    }
+    TFOS_TRY(tfos_number_parse(text, &value, error));
+    TFOS_TRY(check(setting, setting->key, value, error));
+    *out = value;
+    return TFOS_OK;
+}
+
+static tfos_status check_number(const tfos_setting *setting, const char *text, size_t bytes, tfos_error *error)
+{
+    char copy[64];
+    int64_t value;
+    size_t copied = bytes < sizeof copy - 1 ? bytes : sizeof copy - 1;
+    memcpy(copy, text, copied);
+    copy[copied] = '\0';
+    tfos_status status = tfos_number_parse(copy, &value, error);
+    if (status != TFOS_OK) {
+        tfos__error_prefix(error, "the setting %s", setting->key);
+        return status;
+    }
+    return check(setting, setting->key, value, error);
+}
+
+static tfos_status split(const char *assignment, size_t count, const tfos_setting **setting, const char **value,
+                         size_t *bytes, tfos_error *error)
 {
     const char *equals = memchr(assignment, '=', count);
     if (equals == NULL) {
         return tfos__fail(error, TFOS_INVALID, "expected a setting as key=value, found '%s'",
                           tfos__printable_of(assignment, count).text);
     }
-    const tfos_setting *setting = find(assignment, (size_t)(equals - assignment));
-    if (setting == NULL) {
+    *setting = find(assignment, (size_t)(equals - assignment));
+    if (*setting == NULL) {
         return tfos__fail(error, TFOS_INVALID, "there is no setting '%s'; `tfos config` lists them",
                           tfos__printable_of(assignment, (size_t)(equals - assignment)).text);
     }
-    char text[64];
-    size_t bytes = count - (size_t)(equals + 1 - assignment);
-    int64_t value;
-    size_t copied = bytes < sizeof text - 1 ? bytes : sizeof text - 1;
-    memcpy(text, equals + 1, copied);
-    text[copied] = '\0';
-    tfos_status status = tfos_number_parse(text, &value, error);
-    if (status != TFOS_OK) {
-        tfos__error_prefix(error, "the setting %s", setting->key);
-        return status;
+    *value = equals + 1;
+    *bytes = count - (size_t)(equals + 1 - assignment);
+    return (*setting)->form == NULL ? check_number(*setting, *value, *bytes, error) : TFOS_OK;
+}
+
+tfos_status tfos__setting_check(const char *assignment, size_t count, tfos_error *error)
+{
+    const tfos_setting *setting;
+    const char *value;
+    size_t bytes;
+    return split(assignment, count, &setting, &value, &bytes, error);
+}
+
+tfos_status tfos__setting_assign(const char *assignment, size_t count, tfos_error *error)
+{
+    const tfos_setting *setting;
+    const char *value;
+    size_t bytes;
+    TFOS_TRY(split(assignment, count, &setting, &value, &bytes, error));
+    char *text = strndup(value, bytes);
+    if (text == NULL) {
+        return tfos__fail_memory(error, bytes);
     }
-    TFOS_TRY(check(setting, setting->key, value, error));
-    if (setenv(setting->environment, text, 1) != 0) {
+    int code = setenv(setting->environment, text, 1);
+    free(text);
+    if (code != 0) {
         return tfos__fail_errno(error, errno, "cannot set the environment variable %s", setting->environment);
     }
     return TFOS_OK;

@@ -26,18 +26,45 @@
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 
+/* X(NAME, key, form, sentence): settings that are texts. They have no default: what is not set is decided where it is
+ * used. */
+#define TFOS__TEXT_SETTING_MAP(X)                                                                                      \
+    X(SERVER_HOST, "server.host", "a host name or address",                                                            \
+      "Where nodes reach the coordinator; by default the address that Spark advertises for the driver.")               \
+    X(SERVER_PORT, "server.port", "a port, or a range such as 9997-9999",                                              \
+      "Ports that the coordinator tries in turn; by default any that is free.")                                        \
+    X(STATUS_PORT, "status.port", "a port, or a range such as 9997-9999",                                              \
+      "Ports that the status page tries in turn; by default any that is free.")                                        \
+    X(TENSORFLOW_LIB, "tensorflow.lib", "a file or a folder",                                                          \
+      "TensorFlow's library, or the folder that has it; by default it is looked for, see docs/ps.md.")
+
 typedef enum tfos__setting {
 #define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,
     TFOS__SETTING_MAP(TFOS__SETTING_ENUM)
 #undef TFOS__SETTING_ENUM
+        TFOS__SETTING_NUMBERS, /* how many there are; texts follow */
+    TFOS__SETTING_BEFORE_TEXTS = TFOS__SETTING_NUMBERS - 1,
+#define TFOS__TEXT_SETTING_ENUM(name, key, form, text) TFOS__SETTING_##name,
+    TFOS__TEXT_SETTING_MAP(TFOS__TEXT_SETTING_ENUM)
+#undef TFOS__TEXT_SETTING_ENUM
 } tfos__setting;
 
 /* The value of a setting: `given` if it is not `unset`, else the environment's, else the default. INVALID if it is out
  * of bounds, naming the variable or the option. */
 tfos_status tfos__setting_choose(tfos__setting setting, int64_t given, int64_t unset, int64_t *out, tfos_error *error);
 
-/* Takes `key=value`, checks it against the table and sets the environment variable of the setting, for this process
- * and its children. INVALID for an unknown key, a value that is no number, or one out of bounds. */
+/* The value of a text: that of the last key=value in `given` (NULL-terminated, or NULL), else the environment's; NULL
+ * or empty when it is not set. */
+const char *tfos__setting_text(tfos__setting setting, const char *const *given);
+
+/* The same for a number, checked and with its default. */
+tfos_status tfos__setting_number(tfos__setting setting, const char *const *given, int64_t *out, tfos_error *error);
+
+/* Checks `key=value` against the table: INVALID for an unknown key, a value that is no number where one is wanted, or
+ * one out of bounds. */
+tfos_status tfos__setting_check(const char *assignment, size_t count, tfos_error *error);
+
+/* The same, and sets the environment variable of the setting, for this process and its children. */
 tfos_status tfos__setting_assign(const char *assignment, size_t count, tfos_error *error);
 
 #endif

@@ -9,18 +9,26 @@ typedef struct config_options {
 
 static void print_markdown(void)
 {
-    tfos__cli_print("# Settings\n\nWhat can be set without naming it in a call. An argument of a call or a flag of the "
-                    "command comes "
-                    "first, then the\nenvironment variable, then the default. A value out of bounds is an error. Sizes "
-                    "may end in KiB, MiB "
-                    "or GiB. `tfos config` shows\nwhat is in force.\n\n| key | environment variable | default | bounds "
-                    "| meaning |\n"
-                    "|---|---|---|---|---|\n");
+    tfos__cli_print(
+        "# Settings\n\n"
+        "What can be set without naming it in a call. An argument of a call or a flag of the command comes "
+        "first; then, for clusters, Spark's\n"
+        "setting `spark.tfos.` and the key (`--conf spark.tfos.cluster.lease_ms=60000`); then the environment "
+        "variable; then the default. A value\n"
+        "out of bounds is an error. Sizes may end in KiB, MiB or GiB. `tfos config` shows what is in "
+        "force.\n\n"
+        "| key | environment variable | default | bounds | meaning |\n"
+        "|---|---|---|---|---|\n");
     for (size_t i = 0; i < tfos_setting_count(); i++) {
         const tfos_setting *setting = tfos_setting_at(i);
-        tfos__cli_print("| `%s` | `%s` | %lld | %lld to %lld | %s |\n", setting->key, setting->environment,
-                        (long long)setting->fallback, (long long)setting->least, (long long)setting->most,
-                        setting->text);
+        tfos__cli_print("| `%s` | `%s` | ", setting->key, setting->environment);
+        if (setting->form != NULL) {
+            tfos__cli_print("– | %s", setting->form);
+        } else {
+            tfos__cli_print("%lld | %lld to %lld", (long long)setting->fallback, (long long)setting->least,
+                            (long long)setting->most);
+        }
+        tfos__cli_print(" | %s |\n", setting->text);
     }
 }
 
@@ -33,11 +41,17 @@ static void print_values(void)
         tfos__cli_print("%s = ", setting->key);
         if (set) {
             tfos__cli_print("%s  (from %s)\n", text, setting->environment);
+        } else if (setting->form != NULL) {
+            tfos__cli_print("  (%s is not set)\n", setting->environment);
         } else {
             tfos__cli_print("%lld  (default; %s is not set)\n", (long long)setting->fallback, setting->environment);
         }
-        tfos__cli_print("  %s From %lld to %lld.\n", setting->text, (long long)setting->least,
-                        (long long)setting->most);
+        if (setting->form != NULL) {
+            tfos__cli_print("  %s Takes %s.\n", setting->text, setting->form);
+        } else {
+            tfos__cli_print("  %s From %lld to %lld.\n", setting->text, (long long)setting->least,
+                            (long long)setting->most);
+        }
     }
 }
 

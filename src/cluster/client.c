@@ -219,18 +219,6 @@ static tfos_status parse_ports(const char *text, const char *setting, uint64_t *
     return TFOS_OK;
 }
 
-/* The setting's value: key=value in `settings`, else the environment variable. */
-static const char *text_setting(const tfos_cluster_options *options, const char *key, const char *variable)
-{
-    for (size_t i = 0; options->settings != NULL && options->settings[i] != NULL; i++) {
-        size_t count = strlen(key);
-        if (strncmp(options->settings[i], key, count) == 0 && options->settings[i][count] == '=') {
-            return options->settings[i] + count + 1;
-        }
-    }
-    return getenv(variable);
-}
-
 /* Words joined with NUL between them. */
 static tfos_status join(const char *const *words, tfos__buffer *out, tfos_error *error)
 {
@@ -264,32 +252,30 @@ typedef struct plan {
     const char *host;
 } plan;
 
-static tfos_status number_setting(const tfos_cluster_options *options, tfos__setting which, const char *key,
-                                  int64_t *out, tfos_error *error)
+static tfos_status check_settings(const char *const *settings, tfos_error *error)
 {
-    const char *text = text_setting(options, key, "");
-    int64_t given = -1;
-    if (text != NULL) {
-        TFOS_TRY(tfos_number_parse(text, &given, error));
+    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
+        TFOS_TRY(tfos__setting_check(settings[i], strlen(settings[i]), error));
     }
-    return tfos__setting_choose(which, given, -1, out, error);
+    return TFOS_OK;
 }
 
 static tfos_status prepare(const tfos_cluster_options *options, plan *out, tfos_error *error)
 {
     TFOS_TRY(roles_of(options, &out->roles, error));
     TFOS_TRY(check_slots(options, error));
-    TFOS_TRY(parse_ports(text_setting(options, "server.port", "TFOS_SERVER_PORT"), "server.port (TFOS_SERVER_PORT)",
-                         &out->port_first, &out->port_last, error));
-    TFOS_TRY(parse_ports(text_setting(options, "status.port", "TFOS_STATUS_PORT"), "status.port (TFOS_STATUS_PORT)",
-                         &out->status_port_first, &out->status_port_last, error));
-    TFOS_TRY(number_setting(options, TFOS__SETTING_CLUSTER_BEAT_MS, "cluster.beat_ms", &out->beat_ms, error));
-    TFOS_TRY(number_setting(options, TFOS__SETTING_CLUSTER_LEASE_MS, "cluster.lease_ms", &out->lease_ms, error));
+    TFOS_TRY(check_settings(options->settings, error));
+    TFOS_TRY(parse_ports(tfos__setting_text(TFOS__SETTING_SERVER_PORT, options->settings),
+                         "server.port (TFOS_SERVER_PORT)", &out->port_first, &out->port_last, error));
+    TFOS_TRY(parse_ports(tfos__setting_text(TFOS__SETTING_STATUS_PORT, options->settings),
+                         "status.port (TFOS_STATUS_PORT)", &out->status_port_first, &out->status_port_last, error));
+    TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_BEAT_MS, options->settings, &out->beat_ms, error));
+    TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_LEASE_MS, options->settings, &out->lease_ms, error));
     TFOS_TRY(check_size("the context for the nodes", options->context != NULL ? strlen(options->context) : 0, 1 << 20,
                         error));
     TFOS_TRY(
         check_size("the pickled function and its arguments", options->payload_bytes, INT32_MAX - (1 << 24), error));
-    const char *host = text_setting(options, "server.host", "TFOS_SERVER_HOST");
+    const char *host = tfos__setting_text(TFOS__SETTING_SERVER_HOST, options->settings);
     out->host = host != NULL && host[0] != '\0' ? host : options->host != NULL ? options->host : "";
     TFOS_TRY(check_size("server.host", strlen(out->host), 255, error));
     uint64_t id = 0;

@@ -54,6 +54,7 @@ static void test_the_table(void **state)
         const tfos_setting *setting = tfos_setting_at(i);
         assert_non_null(strchr(setting->key, '.'));
         assert_int_equal(strncmp(setting->environment, "TFOS_", 5), 0);
+        assert_true(setting->form != NULL || setting->least < setting->most);
         assert_true(setting->least <= setting->fallback && setting->fallback <= setting->most);
         size_t bytes = strlen(setting->text);
         assert_true(bytes > 0 && setting->text[bytes - 1] == '.');
@@ -87,12 +88,56 @@ static void test_who_decides(void **state)
     unsetenv("TFOS_RECORDS_BATCH_ROWS");
 }
 
+static void test_texts(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"server.port=1", "server.port=9997-9999", "cluster.lease_ms=5000", NULL};
+    int64_t value = 0;
+    setenv("TFOS_SERVER_HOST", "driver.example", 1);
+    unsetenv("TFOS_STATUS_PORT");
+    assert_string_equal(tfos__setting_text(TFOS__SETTING_SERVER_HOST, given), "driver.example");
+    assert_string_equal(tfos__setting_text(TFOS__SETTING_SERVER_PORT, given), "9997-9999"); /* the last one */
+    assert_null(tfos__setting_text(TFOS__SETTING_STATUS_PORT, NULL));
+    assert_int_equal(tfos__setting_number(TFOS__SETTING_CLUSTER_LEASE_MS, given, &value, NULL), TFOS_OK);
+    assert_int_equal(value, 5000);
+    assert_int_equal(tfos__setting_number(TFOS__SETTING_CLUSTER_BEAT_MS, given, &value, NULL), TFOS_OK);
+    assert_int_equal(value, 1000);
+    unsetenv("TFOS_SERVER_HOST");
+}
+
+static void test_assignments(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *message; /* NULL: it is good */
+    } cases[] = {
+        {"cluster.lease_ms=5000", NULL},
+        {"server.host=anything at all", NULL},
+        {"cluster.lease_ms=1", "cluster.lease_ms must be from 100"},
+        {"cluster.lease_ms=soon", "the setting cluster.lease_ms: expected a whole number"},
+        {"cluster.lease=1", "there is no setting 'cluster.lease'; `tfos config` lists them"},
+        {"cluster.lease_ms", "expected a setting as key=value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tfos_error error = {0};
+        bool good = cases[i].message == NULL;
+        assert_int_equal(tfos__setting_check(cases[i].text, strlen(cases[i].text), &error),
+                         good ? TFOS_OK : TFOS_INVALID);
+        if (!good) {
+            helper_expect_in(error.message, cases[i].message);
+        }
+    }
+    assert_int_equal(tfos__setting_assign("server.port=77-78 ", 17, NULL), TFOS_OK);
+    assert_string_equal(getenv("TFOS_SERVER_PORT"), "77-78");
+    unsetenv("TFOS_SERVER_PORT");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_the_table),
-        cmocka_unit_test(test_who_decides),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_the_table),   cmocka_unit_test(test_who_decides),
+        cmocka_unit_test(test_texts),   cmocka_unit_test(test_assignments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
