@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import _native, _spark
 
@@ -123,6 +124,8 @@ class Session:
                 say(f"[tfos] {failure}\n[tfos] starting the cluster again: {self.attempt} of {self._restarts} restarts")
             if failure is not None and self._stop_reason is None:
                 error = TFClusterError(failure)
+        except _native.Error as caught:
+            error = ValueError(str(caught)) if caught.status == "INVALID" else TFClusterError(str(caught))
         except BaseException as caught:  # raised again in the program's thread
             error = caught
         with self.changed:
@@ -161,7 +164,7 @@ class Session:
         for index in self._on_driver:
             native.spawn(index)
         indexes = range(len(self._on_driver), self.options["nodes"])
-        name = native.url().split("?")[0].split("//")[-1].rstrip("/")
+        name = urlsplit(native.url()).netloc  # the rest of the address is secret, and Spark shows the name
         detach = self.options["spark_feeds"]
         self._job = _spark.submit(self.sc, name, indexes, native.ticket(), self._broadcasts, detach)
 

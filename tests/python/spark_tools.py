@@ -13,6 +13,9 @@ import pyspark
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+# PySpark leaves sockets to the garbage collector.
+SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"]
+
 # In the environment of every process that a test starts, by which those that outlive it are found.
 MARK = "TFOS_TEST_MARK=" + uuid.uuid4().hex
 
@@ -33,13 +36,12 @@ def environment(folder):
 
 
 @contextlib.contextmanager
-def spark_context(master, folder, executors=None, **conf):
-    """A context of this process; waits until `executors` are there. Underscores in the names of settings are dots."""
+def spark_context(master, folder, executors=None, conf=()):
+    """A context of this process; waits until `executors` are there."""
     os.environ.update(environment(folder))
     settings = pyspark.SparkConf().setMaster(master).setAppName("tests")
     settings.set("spark.ui.enabled", "false").set("spark.executor.memory", "512m")
-    for key, value in conf.items():
-        settings.set("spark." + key.replace("_", "."), str(value))
+    settings.setAll(dict(conf).items())
     sc = pyspark.SparkContext(conf=settings)
     sc.setLogLevel("ERROR")
     try:

@@ -1,0 +1,265 @@
+"""Clusters on each kind of Spark master, with executors of any size, from programs as users start them."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+import spark_tools
+from spark_tools import Answers, environment, node_processes, spark_context, wait_for
+from tensorflowonspark import TFCluster
+
+pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
+
+
+@pytest.fixture
+def answers(tmp_path):
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    return Answers(folder)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    yield
+    wait_for(lambda: not node_processes(), 10)
+
+
+def test_local_master_and_two_clusters_at_once(tmp_path, answers):
+    """Every role on one executor with four slots; then two clusters side by side."""
+    with spark_context("local[4]", tmp_path) as sc:
+        look = answers.program(lambda args, ctx: [ctx.job_name, ctx.task_index, sorted(ctx.cluster_spec)])
+        TFCluster.run(sc, look, None, 4, 1, master_node="chief", eval_node=True).shutdown()
+        # The evaluator is not in the spec of the others, as TensorFlow wants it.
+        roles = [answer[:2] for answer in answers.read()]
+        assert roles == [["ps", 0], ["chief", 0], ["evaluator", 0], ["worker", 0]]
+        assert {"ps", "chief", "worker"} <= set(answers.read()[3][2])
+
+        def main(args, ctx):
+            import os
+            import time
+
+            open(f"{args[0]}-{ctx.task_index}", "w").close()
+            deadline = time.monotonic() + 30
+            while not os.path.exists(f"{args[1]}-{ctx.task_index}"):
+                assert time.monotonic() < deadline, "the other cluster is not there"
+                time.sleep(0.02)
+
+        names = [str(tmp_path / "one"), str(tmp_path / "two")]
+        first = TFCluster.run(sc, main, tuple(names), 2, 0)
+        second = TFCluster.run(sc, main, tuple(reversed(names)), 2, 0)
+        assert first.status_url != second.status_url
+        second.shutdown(timeout=60)
+        first.shutdown(timeout=60)
+
+
+def test_executors_of_several_cores(tmp_path, answers):
+    """Two nodes share the one executor, and its cores."""
+    with spark_context("local-cluster[1,2,1024]", tmp_path, executors=1) as sc:
+        look = answers.program(lambda args, ctx: [ctx.task_index, __import__("os").environ["OMP_NUM_THREADS"]])
+        TFCluster.run(sc, look, None, 2, 0).shutdown()
+        assert answers.read() == [[0, "1"], [1, "1"]]
+        TFCluster.run(sc, look, None, 1, 0).shutdown()
+        assert answers.read()[0] == [0, "2"]
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder, cores):
+    """A master and a worker of Spark's own cluster manager; gives the master's address."""
+    variables = {**os.environ, **environment(folder)}
+    launch = os.path.join(variables["SPARK_HOME"], "bin", "spark-class")
+    common = {"env": variables, "stdout": subprocess.DEVNULL, "cwd": folder}
+    package = "org.apache.spark.deploy"
+    with contextlib.ExitStack() as stack:
+
+        def start(name, *arguments):
+            log = stack.enter_context(open(folder / f"{name}.log", "wb"))
+            process = subprocess.Popen([launch, *arguments], stderr=log, **common)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        def address():
+            text = (folder / "master.log").read_text(errors="replace")
+            found = re.search(r"Starting Spark master at (spark://\S+)", text)
+            return found and "Registered" not in text and found[1]
+
+        start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = wait_for(address, 60)
+        worker = ["--host", "127.0.0.1", "--cores", str(cores), "--memory", "1200m", "--webui-port", "0", master]
+        start("worker", f"{package}.worker.Worker", *worker)
+        yield master
+
+
+def test_standalone_master_and_executors_without_anything(tmp_path, answers):
+    """The Python of the executors has nothing installed: the package, its command and PySpark are brought to them."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with standalone_cluster(tmp_path, cores=2) as master, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(bare / "bin" / "python"))
+        with spark_context(master, tmp_path, executors=1) as sc:
+
+            def look(args, ctx):
+                import importlib.util
+                import sys
+
+                import tensorflowonspark
+
+                installed = importlib.util.find_spec("numpy") is not None
+                return [ctx.task_index, sys.prefix, installed, os.path.dirname(tensorflowonspark.__file__)]
+
+            TFCluster.run(sc, answers.program(look), None, 2, 0).shutdown()
+    for index, answer in enumerate(answers.read()):
+        assert answer[:3] == [index, str(bare), False]
+        assert answer[3].startswith(str(tmp_path))
+
+
+def write_program(folder, text):
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def start_program(folder, text, *arguments):
+    return subprocess.Popen(
+        [sys.executable, str(write_program(folder, text)), *arguments],
+        env={**os.environ, **environment(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_program(folder, text, *arguments):
+    process = start_program(folder, text, *arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+CONTEXT = """
+    import sys
+    import time
+    from pyspark import SparkConf, SparkContext
+    from tensorflowonspark import TFCluster
+
+    conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false").setAll([a.split("=") for a in sys.argv[1:]])
+"""
+
+
+def test_functions_and_classes_of_main(tmp_path):
+    code, out, err = run_program(
+        tmp_path,
+        CONTEXT
+        + """
+    STEPS = 3
+
+    class Model:
+        def fit(self, steps):
+            return steps * 2
+
+    def helper(steps):
+        return Model().fit(steps)
+
+    def main(args, ctx):
+        print("fitted", helper(STEPS), "on", ctx.task_index)
+
+    if __name__ == "__main__":
+        TFCluster.run(SparkContext(conf=conf), main, None, 2, 0).shutdown()
+    """,
+    )
+    assert code == 0, err
+    for index in range(2):
+        assert re.search(rf"\[worker:{index} \S+\] fitted 6 on {index}\n", err)
+
+
+def test_interrupt_stops_the_cluster(tmp_path):
+    process = start_program(
+        tmp_path,
+        CONTEXT
+        + """
+    def main(args, ctx):
+        print("started")
+        time.sleep(600)
+
+    cluster = TFCluster.run(SparkContext(conf=conf), main, None, 2, 0)
+    print("waiting", flush=True)
+    try:
+        cluster.shutdown()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    """,
+    )
+    with process:
+        assert process.stdout.readline() == "waiting\n", process.communicate()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert out == "interrupted\n", err
+    assert process.returncode == 0
+
+
+def test_program_that_forgets_its_cluster(tmp_path):
+    """The interpreter ends, and with it the nodes."""
+    code, _, err = run_program(
+        tmp_path,
+        CONTEXT
+        + """
+    def main(args, ctx):
+        time.sleep(600)
+
+    TFCluster.run(SparkContext(conf=conf), main, None, 2, 0)
+    """,
+    )
+    assert code == 0, err
+    wait_for(lambda: not node_processes(), 10)
+
+
+def test_stopping_the_context_ends_the_nodes(tmp_path):
+    with spark_context("local-cluster[1,1,1024]", tmp_path, executors=1) as sc:
+
+        def main(args, ctx):
+            import time
+
+            time.sleep(600)
+
+        cluster = TFCluster.run(sc, main, None, 1, 0)
+    with pytest.raises(TFCluster.TFClusterError):
+        cluster.shutdown()
+
+
+def test_dynamic_allocation_is_refused_for_feeding(tmp_path):
+    code, _, err = run_program(
+        tmp_path,
+        CONTEXT
+        + """
+    TFCluster.run(SparkContext(conf=conf), print, None, 2, 0, input_mode=TFCluster.InputMode.SPARK)
+    """,
+        "spark.dynamicAllocation.enabled=true",
+        "spark.dynamicAllocation.shuffleTracking.enabled=true",
+    )
+    assert code == 1
+    assert "ValueError: InputMode.SPARK does not work with dynamic allocation" in err
+    assert "spark.dynamicAllocation.enabled" in err
+
+
+def test_clusters_from_other_threads(tmp_path, answers):
+    """Threads of Python have threads of the JVM of their own."""
+    with spark_context("local[2]", tmp_path) as sc:
+        failures = []
+
+        def work():
+            try:
+                TFCluster.run(sc, answers.program(lambda args, ctx: ctx.task_index), None, 2, 0).shutdown()
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(60)
+        assert not failures and answers.read() == [0, 1]
+        assert sc.parallelize(range(4), 2).sum() == 6
