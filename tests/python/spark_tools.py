@@ -95,19 +95,22 @@ class Answers:
     def __init__(self, folder):
         self.folder = str(folder)
 
-    def program(self, look):
-        """A program for nodes: calls look(args, ctx) and keeps the answer."""
+    def program(self, look, count=0):
+        """A program for nodes: calls look(args, ctx), keeps the answer, and waits until there are `count` of them."""
         folder = self.folder
 
         def main(args, ctx):
             import json
             import os
+            import time
 
             answer = look(args, ctx)
             path = os.path.join(folder, f"{ctx.executor_id}-{ctx.attempt}")
             with open(path + ".part", "w", encoding="utf-8") as file:
                 json.dump(answer, file)
             os.rename(path + ".part", path + ".json")
+            while sum(name.endswith(f"-{ctx.attempt}.json") for name in os.listdir(folder)) < count:
+                time.sleep(0.02)
 
         return main
 

@@ -268,15 +268,12 @@ def test_ps_nodes_on_the_driver(sc, answers):
 
     def look(args, ctx):
         import os
-        import time
 
-        answer = [ctx.job_name, ctx.task_index, os.getcwd(), secret.value]
-        if ctx.job_name == "ps":
-            return answer
-        time.sleep(0.5)
-        return answer
+        return [ctx.job_name, ctx.task_index, os.getcwd(), secret.value]
 
-    first, *workers = run_to_end(sc, answers, look, nodes=3, num_ps=1, driver_ps_nodes=True)
+    cluster = TFCluster.run(sc, answers.program(look, count=3), None, 3, 1, driver_ps_nodes=True)
+    cluster.shutdown(timeout=60)
+    first, *workers = answers.read()
     assert first == ["ps", 0, os.getcwd(), "broadcast"]
     assert [worker[:2] for worker in workers] == [["worker", 0], ["worker", 1]]
     assert all(worker[2] != os.getcwd() and worker[3] == "broadcast" for worker in workers)

@@ -34,9 +34,8 @@ def nothing_is_left():
 def test_local_master_and_two_clusters_at_once(tmp_path, answers):
     """Every role on one executor with four slots; then two clusters side by side."""
     with spark_context("local[4]", tmp_path) as sc:
-        look = answers.program(lambda args, ctx: [ctx.job_name, ctx.task_index, sorted(ctx.cluster_spec)])
-        TFCluster.run(sc, look, None, 4, 1, master_node="chief", eval_node=True).shutdown()
-        # The evaluator is not in the spec of the others, as TensorFlow wants it.
+        look = answers.program(lambda args, ctx: [ctx.job_name, ctx.task_index, sorted(ctx.cluster_spec)], count=4)
+        TFCluster.run(sc, look, None, 4, 1, master_node="chief", eval_node=True).shutdown(timeout=60)
         roles = [answer[:2] for answer in answers.read()]
         assert roles == [["ps", 0], ["chief", 0], ["evaluator", 0], ["worker", 0]]
         assert {"ps", "chief", "worker"} <= set(answers.read()[3][2])
@@ -147,7 +146,8 @@ CONTEXT = """
     from pyspark import SparkConf, SparkContext
     from tensorflowonspark import TFCluster
 
-    conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false").setAll([a.split("=") for a in sys.argv[1:]])
+    conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
+    conf.setAll([word.split("=") for word in sys.argv[1:]])
 """
 
 

@@ -88,14 +88,16 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
 
     private StartMessage message(int index, TaskContext context, Unpacked unpacked) throws IOException {
         SparkEnv env = SparkEnv.get();
+        int threads = Math.min(cores, Runtime.getRuntime().availableProcessors());
+        Path ourPackage = unpacked.zip(Paths.get(SparkFiles.get(packageFile)));
         StartMessage message = new StartMessage(ticket)
                 .put(StartMessage.INDEX, index)
                 .put(StartMessage.NODE_HOST, env.blockManager().blockManagerId().host())
                 .put(StartMessage.EXECUTOR, env.executorId())
                 .put(StartMessage.PID, ProcessHandle.current().pid())
-                .put(StartMessage.CORES, Math.min(cores, Runtime.getRuntime().availableProcessors()))
+                .put(StartMessage.CORES, threads)
                 .put(StartMessage.SPARK, Json.of(sparkOfChild()))
-                .put(StartMessage.ENVIRONMENT, environmentOfChild(unpacked.zip(Paths.get(SparkFiles.get(packageFile)))))
+                .put(StartMessage.ENVIRONMENT, environmentOfChild(ourPackage, threads))
                 .put(StartMessage.WORK_FOLDER, logFolder(env).toString());
         ResourceInformation gpus = context.resourcesJMap().get("gpu");
         if (gpus != null) {
@@ -118,7 +120,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     }
 
     /** The environment that Spark gives to its Python workers, with our package in front. */
-    private String environmentOfChild(Path ourPackage) {
+    private String environmentOfChild(Path ourPackage, int threads) {
         Map<String, String> variables = new LinkedHashMap<>(environment);
         List<String> paths = new ArrayList<>();
         paths.add(ourPackage.toString());
@@ -130,6 +132,8 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
             }
         }
         variables.put("PYTHONPATH", String.join(File.pathSeparator, paths));
+        // Spark sets it for its executors from spark.task.cpus, so what is there is not the user's.
+        variables.putIfAbsent("OMP_NUM_THREADS", Integer.toString(threads));
         variables.put("PYTHONUNBUFFERED", "1"); // lines are to reach the driver when they are printed
         List<String> words = new ArrayList<>();
         variables.forEach((name, value) -> words.add(name + "=" + value));
