@@ -418,7 +418,8 @@ static void on_driver_closed(tfos__link *link, const tfos_error *error, void *co
     coordinator *self = context;
     (void)link;
     self->driver = NULL;
-    if (error->status != TFOS_OK && self->error.status == TFOS_OK) {
+    /* A driver that goes before it has read everything resets the connection: that is an end like any other. */
+    if (error->status != TFOS_OK && error->status != TFOS_IO && self->error.status == TFOS_OK) {
         self->error = *error;
     }
     driver_is_gone(self);

@@ -80,7 +80,9 @@ function toggleLog(row) {
   if (row.open && row.logLine === null) {
     row.logLine = document.createElement('tr');
     row.logLine.className = 'log';
+    row.logLine.setAttribute('role', 'row');
     const cell = make('td', '', row.logLine);
+    cell.setAttribute('role', 'cell');
     cell.colSpan = 10;
     row.log = make('pre', '', cell);
     row.log.tabIndex = 0;
@@ -97,11 +99,14 @@ function toggleLog(row) {
 function makeRow(node) {
   const row = { open: false, logLine: null, log: null, state: null, name: node.node };
   row.line = document.createElement('tr');
+  row.line.setAttribute('role', 'row');
   row.nameCell = make('th', '', row.line);
+  row.nameCell.setAttribute('role', 'rowheader');
   row.nameCell.scope = 'row';
   const cell = (label, className) => {
     const made = make('td', className, row.line);
     made.dataset.label = label;
+    made.setAttribute('role', 'cell');
     return made;
   };
   const stateCell = cell('State');
@@ -136,12 +141,12 @@ function showLog(row, text) {
   }
 }
 
-/* What an ended node said of its end: the first line, and the whole as a tooltip. */
+/* What an ended node said of its end: the last line, which is the message of a traceback; the whole as a tooltip. */
 function showEnd(row, node) {
   const text = ENDED.has(node.state) && node.state !== 'finished' ? node.ended : '';
   if (row.endText !== text) {
     row.endText = text;
-    setText(row.ended, text.split('\n').filter((line) => line.trim() !== '').slice(-1).join(''));
+    setText(row.ended, text.trim().split('\n').pop().trim());
     row.ended.title = text;
   }
 }

@@ -166,6 +166,13 @@ def test_page_shows_the_failure_and_then_that_the_cluster_is_gone(browser):
     assert failure == browser.text("#failure"), "what was seen last stays"
 
 
+def test_driver_that_goes_leaves_no_noise(capfd):
+    """What the coordinator had still to say when the driver closed is nothing to complain about."""
+    with cluster(2) as made:
+        made.wait_until_running()
+    assert capfd.readouterr() == ("", "")
+
+
 def test_page_says_states_aloud(browser):
     with cluster(1, start=False) as made:
         browser.open(made.url)
@@ -215,6 +222,8 @@ def test_page_on_a_phone_and_in_the_dark(browser, scheme):
         browser.open(made.url)
         browser.wait(f"document.querySelectorAll('{ROWS}').length == 2")
         assert browser.run("document.documentElement.scrollWidth") <= 360
+        roles = "[...document.querySelectorAll('thead *, tbody tr, tbody th, tbody td')].map(e => e.role)"
+        assert set(browser.run(roles)) == {"row", "columnheader", "rowheader", "cell"}
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         lightness = sum(map(int, re.findall(r"\d+", ground)[:3])) / 3
         assert (lightness > 128) == (scheme == "light")
