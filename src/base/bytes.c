@@ -78,10 +78,13 @@ void tfos__buffer_reset(tfos__buffer *buffer)
 tfos_status tfos__array_grow(void *array, size_t *capacity, size_t element_bytes, tfos_error *error)
 {
     enum { FIRST_CAPACITY = 16 };
+    if (*capacity > SIZE_MAX / 4 / element_bytes) {
+        return tfos__fail_memory(error, SIZE_MAX / 2);
+    }
     size_t wanted = *capacity == 0 ? FIRST_CAPACITY : *capacity * 2;
     void *elements;
     memcpy(&elements, array, sizeof elements); /* the pointer has the type of its elements, not void */
-    elements = reallocarray(elements, wanted, element_bytes);
+    elements = realloc(elements, wanted * element_bytes);
     if (elements == NULL) {
         return tfos__fail_memory(error, wanted * element_bytes);
     }
