@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -156,6 +157,21 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* When memory runs out, the kernel is to choose the program and not the executor with everybody's work in it. */
+static void volunteer_for_the_oom_killer(void)
+{
+    enum { MORE = 500, MOST = 1000 };
+    char text[16] = "";
+    int file = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (file < 0 || read(file, text, sizeof text - 1) <= 0) {
+        return;
+    }
+    long score = strtol(text, NULL, 10) + MORE;
+    int count = snprintf(text, sizeof text, "%ld", score < MOST ? score : MOST);
+    (void)!pwrite(file, text, (size_t)count, 0);
+    close(file);
+}
+
 typedef struct command {
     header head;
     int files[TFOS__KEEPER_MOST_FILES];
@@ -175,6 +191,7 @@ _Noreturn static void become(const command *what, int problem, pid_t keeper)
         _exit(127);
     }
     default_signals();
+    volunteer_for_the_oom_killer();
     int kept = fcntl(problem, F_DUPFD_CLOEXEC, 128);
     if (kept >= 0 && place_files(what->files, what->head.files)) {
         environ = arguments + what->head.arguments + 1;

@@ -143,6 +143,7 @@ static void on_drained(uv_timer_t *timer)
     for (int source = 0; source < TFOS__JOURNAL_SOURCES; source++) {
         tfos__node_output_close(node, (tfos__journal_source)source);
     }
+    tfos__node_report_close(node);
     tfos__node_look_whether_gone(node);
 }
 
@@ -151,7 +152,7 @@ void tfos__node_look_whether_gone(tfos__node *node)
     if (node->phase < TFOS__LIFE_STARTING || node->phase > TFOS__LIFE_CHILD || !node->child_over) {
         return;
     }
-    bool open = false;
+    bool open = node->report_open;
     for (int source = 0; source < TFOS__JOURNAL_SOURCES; source++) {
         open |= node->output[source].open;
     }
@@ -164,10 +165,19 @@ void tfos__node_look_whether_gone(tfos__node *node)
 
 /* ---- stopping ---- */
 
+/* The keeper does not do its work; it may have been stopped (SIGSTOP). Without it, what is below it is ours. */
+static void on_idle_keeper(uv_timer_t *timer)
+{
+    tfos__node *node = timer->data;
+    if (!node->child_over && !node->keeper_dead) {
+        kill(node->keeper.pid, SIGKILL);
+    }
+}
+
 static void kill_now(tfos__node *node)
 {
     node->stage = TFOS__STAGE_KILL;
-    uv_timer_stop(&node->stop_timer);
+    uv_timer_start(&node->stop_timer, on_idle_keeper, TFOS__NODE_CLEAR_MS, 0);
     if (!node->keeper_dead) {
         tfos__keeper_end(&node->keeper);
     }

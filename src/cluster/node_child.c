@@ -73,11 +73,15 @@ int tfos__node_output_open(tfos__node *node, tfos__journal_source source)
     output->pipe.data = node;
     uv_pipe_init(&node->loop, &output->pipe, 0);
     output->open = true;
-    if (uv_pipe_open(&output->pipe, ends[0]) != 0 ||
-        uv_read_start((uv_stream_t *)&output->pipe, give_buffer, on_output) != 0) {
+    int code = uv_pipe_open(&output->pipe, ends[0]);
+    if (code != 0) {
+        close(ends[0]); /* libuv has it otherwise */
+    }
+    code = code == 0 ? uv_read_start((uv_stream_t *)&output->pipe, give_buffer, on_output) : code;
+    if (code != 0) {
         tfos__node_output_close(node, source);
-        close(ends[0]);
         close(ends[1]);
+        errno = -code;
         return -1;
     }
     return ends[1];
@@ -121,11 +125,20 @@ static void take_report(tfos__node *node, const char *line)
     json_object_put(report);
 }
 
+void tfos__node_report_close(tfos__node *node)
+{
+    if (node->report_open) {
+        node->report_open = false;
+        uv_close((uv_handle_t *)&node->report_pipe, NULL);
+    }
+}
+
 static void on_report(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     tfos__node *node = stream->data;
     if (count < 0) {
-        uv_close((uv_handle_t *)stream, NULL);
+        tfos__node_report_close(node);
+        tfos__node_look_whether_gone(node);
         return;
     }
     const char *at = buffer->base;
@@ -156,10 +169,13 @@ static int open_report(tfos__node *node)
     }
     uv_pipe_init(&node->loop, &node->report_pipe, 0);
     node->report_pipe.data = node;
-    if (uv_pipe_open(&node->report_pipe, pair[0]) != 0 ||
-        uv_read_start((uv_stream_t *)&node->report_pipe, give_buffer, on_report) != 0) {
-        close(pair[0]);
+    node->report_open = true;
+    int code = uv_pipe_open(&node->report_pipe, pair[0]);
+    code = code == 0 ? uv_read_start((uv_stream_t *)&node->report_pipe, give_buffer, on_report) : code;
+    if (code != 0) {
+        tfos__node_report_close(node);
         close(pair[1]);
+        errno = -code;
         return -1;
     }
     return pair[1];
@@ -257,6 +273,7 @@ static void give_up_child(tfos__node *node, const char *why)
     for (int source = 0; source < TFOS__JOURNAL_SOURCES; source++) {
         tfos__node_output_close(node, (tfos__journal_source)source);
     }
+    tfos__node_report_close(node);
     tfos__keeper_end(&node->keeper);
     tfos__node_look_whether_gone(node);
 }

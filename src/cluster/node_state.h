@@ -87,7 +87,8 @@ typedef struct tfos__node {
     tfos__keeper keeper;
     uv_poll_t keeper_poll;
     bool keeper_dead;
-    uv_timer_t sweep_timer; /* kills what a dead keeper has left us */
+    uv_timer_t sweep_timer; /* kills what a dead keeper has left us … */
+    uint64_t sweep_ms;      /* … since then */
     tfos__processes scratch;
 
     /* What is watched. */
@@ -156,6 +157,7 @@ typedef struct tfos__node {
     uint64_t memory_limit;
     uint64_t rss_bytes; /* last seen */
     uv_pipe_t report_pipe;
+    bool report_open; /* until its end was read: the traceback must not come too late */
     tfos__buffer report;
     char *raised; /* the traceback */
     uv_timer_t drain_timer;
@@ -238,6 +240,7 @@ void tfos__node_child_event(tfos__node *node, const tfos__keeper_event *event);
 /* Makes a pipe whose read end feeds the journal; the other end is for whoever writes. -1 after a failure. */
 int tfos__node_output_open(tfos__node *node, tfos__journal_source source);
 void tfos__node_output_close(tfos__node *node, tfos__journal_source source);
+void tfos__node_report_close(tfos__node *node);
 void tfos__node_journal_schedule(tfos__node *node);
 
 /* ---- node_end.c: how it ended, in words ---- */

@@ -130,8 +130,12 @@ static void on_sweep(uv_timer_t *timer)
             node->child_status = status;
         }
     }
-    if (pid < 0 && errno == ECHILD) {
+    bool all_gone = pid < 0 && errno == ECHILD;
+    if (all_gone || uv_now(&node->loop) - node->sweep_ms > TFOS__NODE_CLEAR_MS) {
         uv_timer_stop(timer);
+        if (!all_gone) {
+            tfos__node_note(node, "some processes of the program do not die; they are left to the system");
+        }
         node->gone = true;
         node->child_over = true;
         if (node->phase < TFOS__LIFE_STARTING) {
@@ -151,6 +155,7 @@ static void lose_keeper(tfos__node *node)
                  "the keeper of the program, process %ld, was killed, and the program with it", (long)node->keeper.pid);
         tfos__node_note(node, "%s", node->child_problem);
     }
+    node->sweep_ms = uv_now(&node->loop);
     uv_timer_start(&node->sweep_timer, on_sweep, 0, EVERY_MS);
 }
 

@@ -170,6 +170,19 @@ static void test_the_keeper_ignores_signals(void **state)
     expect_event(TFOS__KEEPER_GONE, 0, 0);
 }
 
+/* The kernel's first choice when memory runs out is the program, not we. */
+static void test_who_dies_for_memory(void **state)
+{
+    (void)state;
+    start_script(TFOS__KEEPER_CHILD,
+                 "test $(cat /proc/self/oom_score_adj) -gt $(cat /proc/$PPID/oom_score_adj) || "
+                 "test $(cat /proc/self/oom_score_adj) -eq 1000",
+                 -1);
+    expect_event(TFOS__KEEPER_STARTED, TFOS__KEEPER_CHILD, 0);
+    expect_event(TFOS__KEEPER_ENDED, TFOS__KEEPER_CHILD, 0);
+    expect_event(TFOS__KEEPER_GONE, 0, 0);
+}
+
 static void test_closing_ends_all(void **state)
 {
     (void)state;
@@ -205,6 +218,7 @@ int main(void)
         TEST(test_what_the_child_leaves),
         TEST(test_signals),
         TEST(test_the_keeper_ignores_signals),
+        TEST(test_who_dies_for_memory),
         TEST(test_closing_ends_all),
         TEST(test_a_dead_keeper),
     };

@@ -290,6 +290,21 @@ static void test_the_node_is_frozen(void **state)
     assert_int_equal(helper_executor_wait(&s->executor, &s->it, 5000), 5);
 }
 
+/* A keeper that does nothing does not keep the node from ending. */
+static void test_the_keeper_is_frozen(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"node.kill_ms=100", NULL};
+    start_family(settings);
+    pid_t keeper = keeper_of((pid_t)s->it.node_pid);
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    int64_t before = helper_now_ms();
+    helper_coordinator_stop(&s->it, 0);
+    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 12000), 0);
+    assert_int_equal(s->it.outcome, TFOS__OUTCOME_STOPPED);
+    assert_true(helper_now_ms() - before < 8000);
+}
+
 /* A family that keeps growing while it is killed. */
 static void test_a_child_that_forks_without_end(void **state)
 {
@@ -322,6 +337,7 @@ int main(void)
         TEST(test_the_connection_breaks),
         TEST(test_the_connection_breaks_before_bye),
         TEST(test_the_node_is_frozen),
+        TEST(test_the_keeper_is_frozen),
         TEST(test_a_child_that_forks_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
