@@ -104,9 +104,10 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=(), in_default=True):
+def pytest_suite(name, environment, setup=(), in_default=True, tests="tests/python"):
     report = os.path.join(REPORTS, f"{name}.xml")
-    run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python"]
+    run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, tests)))
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
     return Suite(name, [*setup, ["scripts/build-python", environment], run], report, count_junit, in_default)
 
@@ -120,6 +121,7 @@ def all_suites():
     release = ["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"]
     maven = [release, ["scripts/maven", "test"]]
     oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
+    spark35 = [["scripts/setup-python", "build/venv-spark35", "requirements-spark35.txt", "11", "11"]]
     fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
     return [
         ctest_suite("c", "release", options=["-DTFOS_JVM=ON"]),
@@ -131,6 +133,9 @@ def all_suites():
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
+        pytest_suite(
+            "python-spark35", "build/venv-spark35", setup=spark35, in_default=False, tests="tests/python/test_cluster*.py"
+        ),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
     ]
 
