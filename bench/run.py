@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+import cluster
 import records
 import table
 
@@ -17,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "benchmarks.md")
 
 # Each section is a module with measure(root, build, quick, say), which returns a table.Section.
-SECTIONS = {"records": records}
+SECTIONS = {"records": records, "cluster": cluster}
 
 
 def parse_arguments():

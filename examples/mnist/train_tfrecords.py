@@ -1,7 +1,7 @@
 """Trains a small network on the MNIST digits in TFRecord files, on several nodes at a time.
 
-Every worker reads its own share of the files (InputMode.TENSORFLOW); TensorFlow's MultiWorkerMirroredStrategy keeps their
-weights the same after each step.
+Every worker reads its own share of the files (InputMode.TENSORFLOW); TensorFlow's MultiWorkerMirroredStrategy keeps
+their weights the same after each step.
 
     spark-submit --master 'local-cluster[2,1,1024]' examples/mnist/train_tfrecords.py --data build/demo/digits
 """

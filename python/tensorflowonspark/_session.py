@@ -17,6 +17,8 @@ from . import _native, _spark
 
 _LOOK_MS = 500  # how often the job and the slots are looked at while nodes are waited for
 _JOB_END_MS = 10_000  # for tasks to end after their nodes have
+_JOB_STOP_MS = 500  # … when the cluster was stopped or failed
+_JOB_CANCEL_MS = 2_000  # for cancelled tasks to end; one whose node is frozen takes longer, and nobody waits for it
 _EXIT_S = 30.0
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -138,6 +140,7 @@ class Session:
         _spark.install(self.sc)
         most, reason = _spark.slots_configured(self.sc)
         here = len(self._on_driver)
+        finished = False
         native = _native.Cluster(
             slots=_spark.slots_now(self.sc) + here,
             slots_most=-1 if most < 0 else most + here,
@@ -153,12 +156,14 @@ class Session:
             if self._stop_reason is not None:
                 return None
             self._start_nodes(native)
-            return self._follow(native)
+            failure = self._follow(native)
+            finished = failure is None and self._stop_reason is None
+            return failure
         finally:
             with self.changed:
                 self._native = None
             native.close()
-            self._end_job()
+            self._end_job(_JOB_END_MS if finished else _JOB_STOP_MS)
 
     def _start_nodes(self, native: Any) -> None:
         for index in self._on_driver:
@@ -223,16 +228,15 @@ class Session:
         native.stop("the Spark job that starts the nodes failed")
         return f"the Spark job that starts the nodes failed: {failure}"
 
-    def _end_job(self) -> None:
-        """Tasks end with their nodes; those that have not been started are not any more."""
+    def _end_job(self, patience_ms: int) -> None:
+        """Tasks end with their nodes; those that have not been started, or whose nodes are frozen, are cancelled."""
         job, self._job = self._job, None
         if job is None or getattr(self.sc, "_jsc", None) is None:
             return
-        failed = not self.ready or self._stop_reason is not None
         try:
-            if not job.awaitEnd(500 if failed else _JOB_END_MS):
+            if not job.awaitEnd(patience_ms):
                 job.cancel()
-                job.awaitEnd(_JOB_END_MS)
+                job.awaitEnd(_JOB_CANCEL_MS)
         except Exception:  # the context was stopped, or its JVM is gone
             pass
 

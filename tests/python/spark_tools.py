@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"]
 
 # In the environment of every process that a test starts, by which those that outlive it are found.
-MARK = "TFOS_TEST_MARK=" + uuid.uuid4().hex
+MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4().hex
 
 
 def environment(folder):

@@ -1,16 +1,18 @@
 """The README and the guides tell the truth: every block of commands and of code in them is run, in order."""
 
+import contextlib
 import csv
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGES = ["README.md", "docs/records.md", "docs/ps.md", "docs/status.md"]
+PAGES = ["README.md", "docs/records.md", "docs/cluster.md", "docs/ps.md", "docs/status.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECK_SCHEMA = "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])"
 C_FRAME = "#include <stdio.h>\n#include <tfos.h>\nint main(void)\n{\n%s\nreturn status == TFOS_END ? 0 : 1;\n}\n"
@@ -35,10 +37,18 @@ def write_digits(folder):
 
 
 def run(arguments, folder, text=None):
-    done = subprocess.run(
-        arguments, cwd=folder, input=text, env=environment(), capture_output=True, text=True, timeout=300
+    """Runs a command to its end, in a session of its own, of which nothing is left, whatever happens."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        arguments, cwd=folder, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
-    assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
+    with process:
+        try:
+            output, errors = process.communicate(text, timeout=300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, f"{arguments}\n{output}\n{errors}"
 
 
 def output_of(arguments):

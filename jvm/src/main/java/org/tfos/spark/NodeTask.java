@@ -38,7 +38,8 @@ import org.apache.spark.resource.ResourceInformation;
 final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private static final long serialVersionUID = 1L;
     private static final long POLL_MS = 1000;
-    private static final long STOP_SECONDS = 60; // a node that was told to stop needs a grace period at most
+    private static final long STOP_MS = 10_000; // a node that was told to stop takes less, and spark.tfos.node.kill_ms
+    private static final long KILL_MS = 3_000; // the default of that setting
     private static final String END = ""; // of the node's output
 
     private final byte[] ticket;
@@ -214,7 +215,16 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         }
     }
 
-    /** Spark wants its slot back: the node stops when its input ends. */
+    /** How long the node waits for its program after SIGTERM. It checks the setting itself. */
+    private static long killMs() {
+        try {
+            return SparkEnv.get().conf().getLong("spark.tfos.node.kill_ms", KILL_MS);
+        } catch (RuntimeException e) {
+            return KILL_MS;
+        }
+    }
+
+    /** Spark wants its slot back: the node stops when its input ends. One that does not is frozen, and killed. */
     private static TaskKilledException stop(Process node) {
         boolean interrupted = Thread.interrupted();
         try {
@@ -223,7 +233,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
             // It is gone already.
         }
         try {
-            if (!node.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+            if (!node.waitFor(STOP_MS + killMs(), TimeUnit.MILLISECONDS)) {
                 node.destroyForcibly();
             }
         } catch (InterruptedException e) {
