@@ -142,10 +142,12 @@ static void forget_seen(tfos__node *node, uint64_t sequence)
 
 static void send_beat(tfos__node *node)
 {
+    enum { LOOK_EVERY = 10 }; /* beats; to look through all processes of a machine takes milliseconds */
     tfos__message message;
     tfos__usage usage = {0};
     if (node->child_pid > 0 && !node->keeper_dead) {
-        usage = tfos__usage_below(node->keeper.pid, &node->scratch);
+        bool look_for_new = node->beats_sent % LOOK_EVERY == 0;
+        usage = tfos__usage_below(node->keeper.pid, look_for_new, &node->known_below);
         if (usage.rss_bytes > 0) {
             node->rss_bytes = usage.rss_bytes;
         }

@@ -131,6 +131,7 @@ typedef struct tfos__node {
     uv_timer_t beat_timer;
     uint64_t heard_ms;
     uint64_t beats_sent;
+    tfos__processes known_below; /* whose usage the beats tell */
     uint64_t beats_answered;
     uint64_t mark_beat;     /* when this beat is answered … */
     uint64_t mark_sequence; /* … messages up to this one have arrived */

@@ -170,18 +170,34 @@ size_t tfos__processes_kill_below(tfos__processes *scratch)
     return signal_all(scratch, SIGKILL);
 }
 
-tfos__usage tfos__usage_below(pid_t root, tfos__processes *scratch)
+/* Reads those again who are known, and forgets who is gone. */
+static void read_known(tfos__processes *known)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < known->count; i++) {
+        tfos__process now;
+        if (tfos__process_read(known->at[i].pid, &now) && now.start == known->at[i].start) {
+            known->at[count++] = now;
+        }
+    }
+    known->count = count;
+}
+
+tfos__usage tfos__usage_below(pid_t root, bool look_for_new, tfos__processes *known)
 {
     tfos__usage usage = {0};
     tfos__process self;
+    if (!look_for_new && known->count > 0) {
+        read_known(known);
+    } else if (tfos__processes_below(root, known, NULL) != TFOS_OK) {
+        known->count = 0;
+    }
     if (tfos__process_read(root, &self)) {
         usage.cpu_ms = self.reaped_ms;
     }
-    if (tfos__processes_below(root, scratch, NULL) == TFOS_OK) {
-        for (size_t i = 0; i < scratch->count; i++) {
-            usage.cpu_ms += scratch->at[i].cpu_ms + scratch->at[i].reaped_ms;
-            usage.rss_bytes += scratch->at[i].rss_bytes;
-        }
+    for (size_t i = 0; i < known->count; i++) {
+        usage.cpu_ms += known->at[i].cpu_ms + known->at[i].reaped_ms;
+        usage.rss_bytes += known->at[i].rss_bytes;
     }
     return usage;
 }

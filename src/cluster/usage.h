@@ -35,13 +35,15 @@ void tfos__processes_reset(tfos__processes *processes);
  * many there were; call it again until waitpid knows of none. */
 size_t tfos__processes_kill_below(tfos__processes *scratch);
 
-/* What a process and all below it use; `root` itself counts only by the children that it has waited for. */
+/* What all processes below `root` use; `root` itself counts only by the children that it has waited for. `known` keeps
+ * who they are: a call that does not look for new ones asks only after those, which costs little, however many
+ * processes the machine has. */
 typedef struct tfos__usage {
     uint64_t cpu_ms;
     uint64_t rss_bytes;
 } tfos__usage;
 
-tfos__usage tfos__usage_below(pid_t root, tfos__processes *scratch);
+tfos__usage tfos__usage_below(pid_t root, bool look_for_new, tfos__processes *known);
 
 /* How often the kernel has killed for want of memory, and the limit in force. */
 typedef struct tfos__memory_state {

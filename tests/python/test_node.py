@@ -15,7 +15,7 @@ from tensorflowonspark import _native
 from test_cli import find_command
 
 TFOS = find_command()
-SECONDS = 60
+SECONDS = 180
 MARK = "TFOS_TEST_NODE_MARK"
 
 # A child that ignores SIGTERM, with a child, one in a session of its own, and one whose parent is gone.
@@ -122,6 +122,18 @@ def test_tensorflow_gets_the_ports_that_were_kept(mark):
         cluster.finish(0)
         logs = logs_of(events_of(cluster, "over"))
     assert all("listens at grpc://" in logs[f"worker:{task}"] for task in range(2)), logs
+
+
+def test_a_native_ps(mark):
+    program = [sys.executable, "-c", "import time; time.sleep(1); print('worked')"]
+    with cluster_of(2, program, ps=1, native_ps=True, environment=["TF_CPP_MIN_LOG_LEVEL=3"]) as cluster:
+        seen = []
+        while "serving ps:0" not in logs_of(seen).get("ps:0", ""):
+            seen += events_of(cluster, "log")
+        cluster.finish(0)
+        seen += events_of(cluster, "over")
+    assert "worked" in logs_of(seen)["worker:0"]
+    assert not [event for event in seen if event[0] == "failed"]
 
 
 def test_a_failure_stops_the_others(mark):

@@ -61,7 +61,6 @@ static void test_those_below(void **state)
     assert_int_equal(tfos__processes_below(child, &below, NULL), TFOS_OK);
     assert_int_equal(below.count, 1);
     assert_int_equal(below.at[0].parent, child);
-    assert_true(tfos__usage_below(getpid(), &below).rss_bytes > 0);
     assert_int_equal(tfos__processes_kill_below(&below), 2);
     assert_true(waitpid(-1, NULL, 0) > 0);
     assert_true(waitpid(-1, NULL, 0) > 0);
@@ -70,19 +69,42 @@ static void test_those_below(void **state)
     tfos__processes_reset(&below);
 }
 
+/* Those who are known are asked again; new ones are found by a look. */
+static void test_usage_of_those_below(void **state)
+{
+    (void)state;
+    tfos__processes known = {0};
+    pid_t child = start_two();
+    uint64_t two = tfos__usage_below(getpid(), false, &known).rss_bytes; /* nobody is known, so it looks */
+    assert_int_equal(known.count, 2);
+    start_two();
+    tfos__usage_below(getpid(), false, &known);
+    assert_int_equal(known.count, 2);
+    assert_true(tfos__usage_below(getpid(), true, &known).rss_bytes > two);
+    assert_int_equal(known.count, 4);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    tfos__usage_below(getpid(), false, &known);
+    assert_int_equal(known.count, 3);
+    tfos__processes_kill_below(&known);
+    while (waitpid(-1, NULL, 0) > 0) {}
+    assert_int_equal(tfos__usage_below(getpid(), false, &known).rss_bytes, 0);
+    tfos__processes_reset(&known);
+}
+
 /* What children used that are gone by now counts as well. */
 static void test_cpu_of_the_dead(void **state)
 {
     (void)state;
     tfos__processes scratch = {0};
-    uint64_t before = tfos__usage_below(getpid(), &scratch).cpu_ms;
+    uint64_t before = tfos__usage_below(getpid(), true, &scratch).cpu_ms;
     pid_t child = fork();
     if (child == 0) {
         for (volatile unsigned long i = 0; i < 200000000; i++) {}
         _exit(0);
     }
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_true(tfos__usage_below(getpid(), &scratch).cpu_ms >= before + 50);
+    assert_true(tfos__usage_below(getpid(), true, &scratch).cpu_ms >= before + 50);
     tfos__processes_reset(&scratch);
 }
 
@@ -186,8 +208,13 @@ int main(void)
 {
 #define WITH_ROOT(name) cmocka_unit_test_setup_teardown(name, make_root, remove_root)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_process), cmocka_unit_test(test_those_below), cmocka_unit_test(test_cpu_of_the_dead),
-        WITH_ROOT(test_version_2),        WITH_ROOT(test_version_1),          WITH_ROOT(test_a_container),
+        cmocka_unit_test(test_a_process),
+        cmocka_unit_test(test_those_below),
+        cmocka_unit_test(test_usage_of_those_below),
+        cmocka_unit_test(test_cpu_of_the_dead),
+        WITH_ROOT(test_version_2),
+        WITH_ROOT(test_version_1),
+        WITH_ROOT(test_a_container),
         WITH_ROOT(test_no_cgroup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
