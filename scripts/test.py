@@ -133,9 +133,7 @@ def all_suites():
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
-        pytest_suite(
-            "python-spark35", "build/venv-spark35", setup=spark35, in_default=False, tests="tests/python/test_cluster*.py"
-        ),
+        pytest_suite("python-spark35", "build/venv-spark35", spark35, False, tests="tests/python/test_cluster*.py"),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
     ]
 

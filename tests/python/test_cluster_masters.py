@@ -68,6 +68,22 @@ def test_executors_of_several_cores(tmp_path, answers):
         assert answers.read()[0] == [0, "2"]
 
 
+def test_gpus_that_spark_gives(tmp_path, answers):
+    """Spark's resource discovery finds two GPUs on each worker, and each task gets one."""
+    script = tmp_path / "find-gpus"
+    script.write_text("""#!/bin/sh\necho '{"name": "gpu", "addresses": ["4", "7"]}'\n""")
+    script.chmod(0o755)
+    conf = {f"spark.{who}.resource.gpu.amount": amount for who, amount in (("worker", 2), ("executor", 2), ("task", 1))}
+    conf = {key: str(value) for key, value in conf.items()}
+    conf |= {f"spark.{who}.resource.gpu.discoveryScript": str(script) for who in ("worker", "executor")}
+    with spark_context("local-cluster[1,2,1024]", tmp_path, executors=1, conf=conf) as sc:
+        look = answers.program(lambda args, ctx: __import__("os").environ["CUDA_VISIBLE_DEVICES"])
+        TFCluster.run(sc, look, None, 2, 0).shutdown(timeout=60)
+        assert sorted(answers.read()) == ["4", "7"]
+        with pytest.raises(TFCluster.TFClusterError, match="GPU"):
+            TFCluster.run(sc, look, {"num_gpus": 2}, 2, 0).shutdown(timeout=60)
+
+
 @contextlib.contextmanager
 def standalone_cluster(folder, cores):
     """A master and a worker of Spark's own cluster manager; gives the master's address."""

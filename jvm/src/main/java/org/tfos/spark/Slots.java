@@ -48,7 +48,7 @@ public final class Slots {
 
     /**
      * Cores for the threads of one node, when {@code nodes} are started: what {@code spark.task.cpus} says if it is
-     * set; else the cores that the executors of this moment have, divided evenly among the nodes, and never more than
+     * set; else all cores that the application has or will have, divided evenly among the nodes, and never more than
      * one executor has. While no executor is there, {@code spark.executor.cores} counts, or one.
      */
     public static int coresOfNode(JavaSparkContext context, int nodes) {
@@ -56,17 +56,18 @@ public final class Slots {
         int executors = context.sc().statusTracker().getExecutorInfos().length;
         // The driver is in that list; it is an executor in local mode alone.
         executors -= LOCAL.matcher(context.master()).matches() ? 0 : 1;
-        return coresOfNode(conf, now(context), executors, nodes);
+        return coresOfNode(conf, now(context), configured(context).most, executors, nodes);
     }
 
-    static int coresOfNode(UnaryOperator<String> conf, int slots, int executors, int nodes) {
+    static int coresOfNode(UnaryOperator<String> conf, long slots, long most, int executors, int nodes) {
         if (conf.apply("spark.task.cpus") != null) {
             return taskCpus(conf);
         }
         if (slots <= 0 || executors <= 0) {
             return (int) number(conf, "spark.executor.cores", 1);
         }
-        return Math.max(1, Math.min(slots / executors, slots / Math.max(1, nodes)));
+        // A task has one core, so slots are cores.
+        return (int) Math.max(1, Math.min(slots / executors, Math.max(slots, most) / Math.max(1, nodes)));
     }
 
     static Slots configured(String master, UnaryOperator<String> conf) {

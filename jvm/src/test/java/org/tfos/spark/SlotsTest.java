@@ -55,16 +55,17 @@ class SlotsTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', value = {
-        "| 2 | 1 | 2 | 1", // local[2], two nodes
-        "| 8 | 2 | 2 | 4", // one node on each executor
-        "| 8 | 2 | 1 | 4", // never more than an executor has
-        "| 8 | 2 | 5 | 1", // several nodes on an executor
-        "| 2 | 2 | 4 | 1",
-        "task.cpus=3 | 8 | 2 | 2 | 3",
-        "executor.cores=6 | 0 | 0 | 2 | 6",
-        "| 0 | 0 | 2 | 1",
+        "| 2 | 2 | 1 | 2 | 1", // local[2], two nodes
+        "| 8 | 8 | 2 | 2 | 4", // one node on each executor
+        "| 4 | 8 | 1 | 2 | 4", // the other executor is still to come
+        "| 8 | -1 | 2 | 1 | 4", // never more than an executor has
+        "| 8 | -1 | 2 | 5 | 1", // several nodes on an executor
+        "| 2 | -1 | 2 | 4 | 1",
+        "task.cpus=3 | 8 | -1 | 2 | 2 | 3",
+        "executor.cores=6 | 0 | -1 | 0 | 2 | 6",
+        "| 0 | -1 | 0 | 2 | 1",
     })
-    void coresAreDividedAmongNodes(String conf, int slots, int executors, int nodes, int cores) {
-        assertEquals(cores, Slots.coresOfNode(conf(conf)::get, slots, executors, nodes));
+    void coresAreDividedAmongNodes(String conf, int slots, int most, int executors, int nodes, int cores) {
+        assertEquals(cores, Slots.coresOfNode(conf(conf)::get, slots, most, executors, nodes));
     }
 }

@@ -1,0 +1,113 @@
+"""TensorFlow itself on the nodes: servers, asynchronous training with native servers, exports, TensorBoard."""
+
+import importlib.util
+import os
+import urllib.request
+
+import pytest
+import spark_tools
+from spark_tools import Answers, node_processes, spark_context, wait_for
+from tensorflowonspark import TFCluster
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
+
+
+@pytest.fixture(scope="module")
+def sc(tmp_path_factory):
+    with spark_context("local[3]", tmp_path_factory.mktemp("spark")) as context:
+        yield context
+    wait_for(lambda: not node_processes(), 10)
+
+
+@pytest.fixture
+def answers(tmp_path):
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    return Answers(folder)
+
+
+def test_server_of_each_node_takes_the_port_that_was_kept(sc, answers):
+    def look(args, ctx):
+        cluster_spec, server = ctx.start_cluster_server()
+        assert cluster_spec.as_dict() == ctx.cluster_spec
+        own = ctx.cluster_spec[ctx.job_name][ctx.task_index]
+        return [server.target.rpartition(":")[2] == own.rpartition(":")[2], "tensorflow" in __import__("sys").modules]
+
+    TFCluster.run(sc, answers.program(look, count=2), None, 2, 0, release_port=False).shutdown(timeout=120)
+    assert answers.read() == [[True, True]] * 2
+
+
+def test_asynchronous_training_where_only_the_chief_is_python(sc, answers, capfd):
+    def look(args, ctx):
+        import tensorflow as tf
+
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        with strategy.scope():
+            weights = tf.Variable(tf.zeros([3, 1]))
+        truth = tf.constant([[1.0], [-2.0], [3.0]])
+
+        @tf.function
+        def step():
+            def replica_step():
+                inputs = tf.random.normal([64, 3])
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((inputs @ weights - inputs @ truth) ** 2)
+                weights.assign_sub(0.05 * tape.gradient(loss, weights))
+                return loss
+
+            return strategy.run(replica_step)
+
+        for _ in range(100):
+            coordinator.schedule(step)
+        coordinator.join()
+        return [ctx.job_name, weights.device, weights.numpy().ravel().tolist()]
+
+    cluster = TFCluster.run(sc, answers.program(look), None, 3, 1, master_node="chief", native_ps=True)
+    cluster.shutdown(timeout=120)
+    [(role, device, weights)] = answers.read()
+    assert role == "chief" and "/job:ps/" in device
+    assert weights == pytest.approx([1, -2, 3], abs=0.1)
+
+
+def test_exports_of_the_chief_alone(sc, tmp_path):
+    folder = str(tmp_path / "model")
+
+    def main(args, ctx):
+        import tensorflow as tf
+
+        from tensorflowonspark import compat
+
+        model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+        compat.export_saved_model(model, args, ctx.job_name == "chief")
+        if ctx.job_name == "chief":
+            ctx.export_saved_model(model, args + "-again")
+        options = tf.data.Options()
+        compat.disable_auto_shard(options)
+        assert options.experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.OFF
+        assert compat.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))
+
+    TFCluster.run(sc, main, folder, 1, 0, master_node="chief").shutdown(timeout=120)
+    for path in (folder, folder + "-again"):
+        assert os.path.isfile(os.path.join(path, "saved_model.pb"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="TensorBoard is not installed here")
+def test_tensorboard_beside_the_chief(sc, tmp_path):
+    flag = tmp_path / "flag"
+
+    def main(args, ctx):
+        import os
+        import time
+
+        while not os.path.exists(args):
+            time.sleep(0.1)
+
+    cluster = TFCluster.run(sc, main, str(flag), 1, 0, tensorboard=True, log_dir=str(tmp_path))
+    with urllib.request.urlopen(cluster.tensorboard_url()) as page:
+        assert b"TensorBoard" in page.read()
+    assert cluster.cluster_info[0]["tb_port"] > 0
+    flag.write_text("")
+    cluster.shutdown(timeout=60)
