@@ -654,9 +654,10 @@ typedef struct tfos_cluster tfos_cluster;
 
 typedef struct tfos_cluster_options {
     const char
-        *command;     /* the program tfos; NULL: TFOS_COMMAND, else beside libtfos, else in bin/ beside it, else PATH */
-    const char *host; /* where nodes reach the coordinator, unless the setting server.host says otherwise */
-    int32_t nodes;    /* all of them: ps, master, evaluator and workers, in this order of their indexes */
+        *command; /* the program tfos; NULL: TFOS_COMMAND, else beside libtfos, else in bin/ beside it, else PATH */
+    const char *folder; /* for the log files of nodes on this machine; NULL: the working folder */
+    const char *host;   /* where nodes reach the coordinator, unless the setting server.host says otherwise */
+    int32_t nodes;      /* all of them: ps, master, evaluator and workers, in this order of their indexes */
     int32_t ps;
     const char *master; /* "chief", "master", or NULL for none */
     bool evaluator;

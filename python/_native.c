@@ -1734,15 +1734,16 @@ static bool cluster_parse(PyObject *args, PyObject *keywords, tfos_cluster_optio
                             "ps",          "master",      "evaluator",      "parallel",   "no_barrier",
                             "spark_feeds", "native_ps",   "native_workers", "keep_port",  "gpus",
                             "attempt",     "timeout_ms",  "slots",          "slots_most", "slots_reason",
-                            "environment", "tensorboard", "settings",       "command",    NULL};
+                            "environment", "tensorboard", "settings",       "command",    "folder",
+                            NULL};
     int evaluator = 0, parallel = 0, no_barrier = 0, spark_feeds = 0, native_ps = 0, native_workers = 0, keep_port = 0;
     long long timeout_ms = options->timeout_ms, slots = options->slots, slots_most = options->slots_most;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOz:Cluster", names, &options->nodes,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOzz:Cluster", names, &options->nodes,
                                      &words->from[0], payload, &options->context, &options->host, &options->ps,
                                      &options->master, &evaluator, &parallel, &no_barrier, &spark_feeds, &native_ps,
                                      &native_workers, &keep_port, &options->gpus, &options->attempt, &timeout_ms,
                                      &slots, &slots_most, &options->slots_reason, &words->from[1], &words->from[2],
-                                     &words->from[3], &options->command)) {
+                                     &words->from[3], &options->command, &options->folder)) {
         return false;
     }
     options->evaluator = evaluator;

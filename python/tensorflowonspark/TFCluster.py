@@ -218,6 +218,7 @@ def start(
         "gpus": _wanted_gpus(args),
         "environment": _driver_environment(),
         "settings": _spark.settings(sc) or None,
+        "folder": sc._temp_dir,  # logs of nodes on the driver; Spark removes it with the application
     }
     return Session(sc, common | options, broadcasts, on_driver, restarts)
 

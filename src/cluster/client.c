@@ -33,7 +33,7 @@ struct tfos_cluster {
     pid_t pid;
     pid_t owner; /* the process that opened it; a fork of it must leave the coordinator alone */
     char command[PATH_MAX];
-    char **environment;
+    char *folder; /* NULL: the working folder */
     pthread_mutex_t send_lock;
     tfos__buffer in;
     size_t in_used; /* bytes of `in` that belong to the message that was handed out last */
@@ -358,6 +358,9 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
     char host[256];
     tfos__message answer;
     TFOS_TRY(prepare(options, plan_of, error));
+    if (options->folder != NULL && (cluster->folder = strdup(options->folder)) == NULL) {
+        return tfos__fail_memory(error, strlen(options->folder));
+    }
     TFOS_TRY(tfos__command_find(options->command, cluster->command, sizeof cluster->command, error));
     TFOS_TRY(tfos__command_spawn(cluster->command, "coordinator", environ, &cluster->pid, &cluster->socket, error));
     TFOS_TRY(send_open(cluster, options, plan_of, error));
@@ -439,7 +442,9 @@ tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error 
         return tfos__fail(error, TFOS_LIMIT, "at most %d nodes can run on the driver", NODES_HERE_MOST);
     }
     TFOS_TRY(own_address(cluster, host, sizeof host, error));
-    if (getcwd(folder, sizeof folder) == NULL) {
+    if (cluster->folder != NULL) {
+        snprintf(folder, sizeof folder, "%s", cluster->folder);
+    } else if (getcwd(folder, sizeof folder) == NULL) {
         return tfos__fail_errno(error, errno, "cannot find the working folder");
     }
     tfos__message_init(&extra, TFOS__MESSAGE_START);
@@ -649,5 +654,6 @@ void tfos_cluster_close(tfos_cluster *cluster)
     tfos__buffer_reset(&cluster->in);
     pthread_mutex_destroy(&cluster->send_lock);
     free(cluster->url);
+    free(cluster->folder);
     free(cluster);
 }
