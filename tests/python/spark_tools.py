@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -48,7 +49,9 @@ def spark_context(master, folder, executors=None, conf=()):
         wait_for(lambda: executors is None or executor_count(sc) >= executors, 60)
         yield sc
     finally:
+        work = os.path.join(os.environ["SPARK_HOME"], "work", sc.applicationId)
         sc.stop()
+        shutil.rmtree(work, ignore_errors=True)  # local-cluster works there, whatever SPARK_WORKER_DIR says
 
 
 def executor_count(sc):
