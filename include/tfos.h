@@ -738,6 +738,7 @@ typedef struct tfos_cluster_event {
     const char *host;
     const char *state;
     const char *url;
+    int64_t pid; /* of the process behind the url */
     const char *text;
 } tfos_cluster_event;
 

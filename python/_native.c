@@ -1840,7 +1840,7 @@ static PyObject *cluster_spawn(cluster_object *self, PyObject *args)
     Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
 }
 
-/* (kind, count, total, index, stream, node, host, state, url, text). What a program printed may be any bytes. */
+/* (kind, count, total, index, stream, node, host, state, url, text, pid). What a program printed may be any bytes. */
 static PyObject *event_tuple(const tfos_cluster_event *event)
 {
     static const char *const kinds[] = {
@@ -1849,13 +1849,13 @@ static PyObject *event_tuple(const tfos_cluster_event *event)
         [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_OVER] = "over",
     };
     if (event->kind == TFOS_EVENT_NONE) {
-        return Py_BuildValue("(sLLiisssss)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "");
+        return Py_BuildValue("(sLLiisssssL)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "", 0LL);
     }
     PyObject *text = PyUnicode_DecodeUTF8(event->text, (Py_ssize_t)strlen(event->text), "replace");
     return text == NULL ? NULL
-                        : Py_BuildValue("(sLLiissssN)", kinds[event->kind], (long long)event->count,
+                        : Py_BuildValue("(sLLiissssNL)", kinds[event->kind], (long long)event->count,
                                         (long long)event->total, (int)event->index, (int)event->stream, event->node,
-                                        event->host, event->state, event->url, text);
+                                        event->host, event->state, event->url, text, (long long)event->pid);
 }
 
 /* The next event; None when nothing follows. */

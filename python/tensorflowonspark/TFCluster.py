@@ -120,7 +120,7 @@ def _node_info(node: dict[str, Any]) -> dict[str, Any]:
         "job_name": node["job_name"],
         "task_index": node["task_index"],
         "port": node["port"],
-        "tb_pid": 0,
+        "tb_pid": node.get("tensorboard_pid", 0),
         "tb_port": url.port or 0,
         "addr": (node["host"], node["port"]),
         "authkey": b"",  # keys never leave the processes that need them

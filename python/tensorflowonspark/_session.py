@@ -196,7 +196,7 @@ class Session:
             return failure or str(error)
 
     def _handle(self, native: Any, event: tuple[Any, ...]) -> None:
-        kind, _count, _total, index, _stream, node, host, _state, url, text = event
+        kind, _count, _total, index, _stream, node, host, _state, url, text, pid = event
         if kind == "log":
             say("\n".join(f"[{node} {host}] {line}" for line in text.splitlines()))
         elif kind == "progress":
@@ -212,7 +212,7 @@ class Session:
             with self.changed:
                 self.tensorboard = url
                 if index < len(self.nodes):
-                    self.nodes[index]["tensorboard"] = url
+                    self.nodes[index] |= {"tensorboard": url, "tensorboard_pid": pid}
                 self.changed.notify_all()
 
     def _look(self, native: Any) -> str | None:

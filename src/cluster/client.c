@@ -547,6 +547,7 @@ static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *messag
         .host = cluster->texts[1],
         .state = tfos__node_state_text((tfos__node_state)tfos__message_number(message, TFOS__FIELD_STATE)),
         .url = cluster->texts[2],
+        .pid = (int64_t)tfos__message_number(message, TFOS__FIELD_PID),
         .text = cluster->texts[3],
     };
     if (event->kind == TFOS_EVENT_FAILED) {

@@ -253,6 +253,13 @@ static void lose(tfos__roster *roster, uint32_t index, tfos__outcome outcome, co
 
 /* ---- coming ---- */
 
+static bool is_same_node(const tfos__roster_node *node, const tfos__message *message)
+{
+    tfos__text host = tfos__message_text(message, TFOS__FIELD_HOST);
+    return node->pid == tfos__message_number(message, TFOS__FIELD_PID) && node->host != NULL &&
+           strlen(node->host) == host.count && memcmp(node->host, host.at, host.count) == 0;
+}
+
 static tfos_status refuse_to_register(const tfos__roster *roster, const tfos__message *message, tfos_error *error)
 {
     uint64_t index = tfos__message_number(message, TFOS__FIELD_INDEX);
@@ -264,20 +271,15 @@ static tfos_status refuse_to_register(const tfos__roster *roster, const tfos__me
         return tfos__fail(error, TFOS_INVALID, "this is attempt %" PRIu32 " of the cluster, not attempt %" PRIu64,
                           roster->options.attempt, tfos__message_number(message, TFOS__FIELD_ATTEMPT));
     }
-    if (roster->phase >= TFOS__PHASE_STOPPING) {
-        return tfos__fail(error, TFOS_CANCELLED, "the cluster has been stopped");
-    }
-    if (has_ended(&roster->node[index])) {
+    const tfos__roster_node *node = &roster->node[index];
+    if (has_ended(node)) {
         return tfos__fail(error, TFOS_CANCELLED, "this node has ended before");
     }
+    /* A node that is being stopped may still need its connection: its program may be saving what it has. */
+    if (roster->phase >= TFOS__PHASE_STOPPING && (node->state == TFOS__NODE_ABSENT || !is_same_node(node, message))) {
+        return tfos__fail(error, TFOS_CANCELLED, "the cluster has been stopped");
+    }
     return TFOS_OK;
-}
-
-static bool is_same_node(const tfos__roster_node *node, const tfos__message *message)
-{
-    tfos__text host = tfos__message_text(message, TFOS__FIELD_HOST);
-    return node->pid == tfos__message_number(message, TFOS__FIELD_PID) && node->host != NULL &&
-           strlen(node->host) == host.count && memcmp(node->host, host.at, host.count) == 0;
 }
 
 static tfos_status enter(tfos__roster *roster, tfos__roster_node *node, const tfos__message *message, uint64_t now_ms,
@@ -526,11 +528,6 @@ void tfos__roster_disconnect(tfos__roster *roster, uint32_t index, uint64_t now_
     tfos__roster_node *node = &roster->node[index];
     node->connected = false;
     node->left_ms = now_ms;
-    if (roster->phase == TFOS__PHASE_STOPPING && !has_ended(node)) {
-        note_end(node, TFOS__NODE_STOPPED, "its connection closed while it was being stopped");
-        tell_node(roster, index);
-        look_whether_over(roster);
-    }
 }
 
 void tfos__roster_obey(tfos__roster *roster, const tfos__message *message, uint64_t now_ms)
