@@ -52,9 +52,17 @@ def test_quick_run_fills_every_row():
     assert "TensorFlow 2." in lines[-2]
 
 
+def test_quick_run_of_clusters():
+    result = run_bench("cluster", "--quick")
+    assert result.returncode == 0, result.stderr
+    for work in ("start to the first line of map_fun, 2 workers", "start to a native server", "shutdown", "100 simulated"):
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert " s" in line[50:], line
+
+
 def test_unknown_section_and_saving_a_quick_run_are_refused():
     unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
-    assert unknown.returncode == 2 and "there are records" in unknown.stderr
+    assert unknown.returncode == 2 and "there are records, cluster" in unknown.stderr
     assert quick.returncode == 2 and "leave out --quick" in quick.stderr
 
 
