@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -375,7 +376,13 @@ void helper_expect_text(const char *found, const char *expected)
     }
 }
 
-/* ---- processes with little memory ---- */
+/* ---- processes ---- */
+
+void helper_end_child(int code)
+{
+    syscall(SYS_exit_group, code);
+    abort(); /* not reached */
+}
 
 void helper_run_within(size_t megabytes, void (*function)(const char *path), const char *path)
 {

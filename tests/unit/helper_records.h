@@ -110,7 +110,11 @@ void helper_expect_in(const char *text, const char *part);
 /* Fails the test, and shows both, if they differ. */
 void helper_expect_text(const char *found, const char *expected);
 
-/* ---- processes with little memory ---- */
+/* ---- processes ---- */
+
+/* Ends a forked child at once. Not by _exit: there ThreadSanitizer would report threads of the parent that had ended by
+ * themselves and wait to be joined, as left behind by the child. */
+_Noreturn void helper_end_child(int code);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HELPER_SANITIZED 1

@@ -192,7 +192,7 @@ static int in_a_child(void (*function)(void *), void *context)
     assert_true(child >= 0);
     if (child == 0) {
         function(context);
-        _exit(0);
+        helper_end_child(0);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -222,7 +222,7 @@ static void read_and_close(void *reader)
     tfos_error error;
     tfos_status status = tfos_reader_next(reader, &batch, &error);
     tfos_reader_close(reader);
-    _exit(status == TFOS_INVALID && strstr(error.message, "forked") != NULL ? 7 : 1);
+    helper_end_child(status == TFOS_INVALID && strstr(error.message, "forked") != NULL ? 7 : 1);
 }
 
 static void a_child_is_told_that_the_reader_is_not_its_own(void **state)

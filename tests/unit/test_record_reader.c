@@ -139,7 +139,7 @@ static void test_a_fork(void **state)
                 threads == 0 ? status == TFOS_OK : status == TFOS_INVALID && strstr(error.message, "fork") != NULL;
             tfos_batch_free(batch);
             tfos_reader_close(reader);
-            _exit(right ? 0 : 1);
+            helper_end_child(right ? 0 : 1);
         }
         int status = -1;
         assert_int_equal(waitpid(child, &status, 0), child);
