@@ -1957,7 +1957,8 @@ static PyObject *cluster_close(cluster_object *self, PyObject *unused)
 static void cluster_dealloc(cluster_object *self)
 {
     if (self->cluster != NULL) {
-        tfos_cluster_close(self->cluster);
+        Py_BEGIN_ALLOW_THREADS tfos_cluster_close(self->cluster); /* may wait for processes to end */
+        Py_END_ALLOW_THREADS
     }
     free_object(self);
 }

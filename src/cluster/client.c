@@ -23,8 +23,9 @@
 #include "cluster/spawn.h"
 
 enum {
-    OPEN_MS = 10000,  /* for the coordinator to listen */
-    CLOSE_MS = 20000, /* for it to stop everything and exit */
+    OPEN_MS = 10000,   /* for the coordinator to listen */
+    CLOSE_MS = 20000,  /* for it to stop everything and exit, besides node.kill_ms */
+    SILENCE_MS = 5000, /* a coordinator may always be silent for so long */
     NODES_HERE_MOST = 64,
 };
 
@@ -41,6 +42,9 @@ struct tfos_cluster {
     tfos__buffer ticket;
     char *url;
     bool over;
+    int64_t heard_ms; /* of the coordinator */
+    int64_t lease_ms;
+    int64_t close_ms;
     struct {
         pid_t pid;
         int socket;
@@ -144,7 +148,14 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
             return tfos__fail_errno(error, errno, "cannot wait for the coordinator");
         }
         if (ready <= 0) {
-            if (monotonic_ms() >= deadline) {
+            int64_t now = monotonic_ms();
+            if (cluster->lease_ms > 0 && now - cluster->heard_ms > cluster->lease_ms) {
+                return tfos__fail(error, TFOS_IO,
+                                  "the coordinator (pid %d) has been silent for %" PRId64
+                                  " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",
+                                  (int)cluster->pid, (now - cluster->heard_ms) / 1000);
+            }
+            if (now >= deadline) {
                 return TFOS_END;
             }
             continue;
@@ -155,6 +166,7 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
             return fail_gone(cluster, error);
         }
         in->size += got > 0 ? (size_t)got : 0;
+        cluster->heard_ms = monotonic_ms();
     }
 }
 
@@ -249,6 +261,7 @@ typedef struct plan {
     uint64_t status_port_last;
     int64_t beat_ms;
     int64_t lease_ms;
+    int64_t kill_ms;
     const char *host;
 } plan;
 
@@ -271,6 +284,7 @@ static tfos_status prepare(const tfos_cluster_options *options, plan *out, tfos_
                          "status.port (TFOS_STATUS_PORT)", &out->status_port_first, &out->status_port_last, error));
     TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_BEAT_MS, options->settings, &out->beat_ms, error));
     TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_LEASE_MS, options->settings, &out->lease_ms, error));
+    TFOS_TRY(tfos__setting_number(TFOS__SETTING_NODE_KILL_MS, options->settings, &out->kill_ms, error));
     TFOS_TRY(check_size("the context for the nodes", options->context != NULL ? strlen(options->context) : 0, 1 << 20,
                         error));
     TFOS_TRY(
@@ -309,8 +323,16 @@ static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *
     tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
     tfos__message_put_number(&message, TFOS__FIELD_BEAT_MS, (uint64_t)plan_of->beat_ms);
     tfos__message_put_number(&message, TFOS__FIELD_LEASE_MS, (uint64_t)plan_of->lease_ms);
-    TFOS_TRY(send_message(cluster, &message, error));
-    return options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, error) : TFOS_OK;
+    tfos__buffer settings = {0};
+    tfos_status status = join(options->settings, &settings, error);
+    status = status == TFOS_OK ? check_size("the list of settings", settings.size, 1 << 16, error) : status;
+    if (status == TFOS_OK) {
+        tfos__message_put_text(&message, TFOS__FIELD_SETTINGS, settings.size > 0 ? (const char *)settings.data : "",
+                               settings.size);
+        status = send_message(cluster, &message, error);
+    }
+    tfos__buffer_reset(&settings);
+    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, error) : status;
 }
 
 /* What the messages of every node have in common. The frame's length is left out: tasks append to it. */
@@ -378,6 +400,8 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
     if (answer.type != TFOS__MESSAGE_LISTENING) {
         return tfos__fail(error, TFOS_CORRUPT, "the coordinator answered with a message of type %d", (int)answer.type);
     }
+    cluster->lease_ms = tfos__max_i64(plan_of->lease_ms, SILENCE_MS);
+    cluster->close_ms = CLOSE_MS + plan_of->kill_ms;
     cluster->url = tfos__message_duplicate(&answer, TFOS__FIELD_URL);
     tfos__message_copy(&answer, TFOS__FIELD_HOST, host, sizeof host);
     return make_ticket(cluster, options, plan_of, host, tfos__message_number(&answer, TFOS__FIELD_PORT), error);
@@ -393,6 +417,7 @@ tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster 
     }
     cluster->socket = -1;
     cluster->owner = getpid();
+    cluster->close_ms = CLOSE_MS;
     pthread_mutex_init(&cluster->send_lock, NULL);
     tfos_status status = start(cluster, options, &plan_of, error != NULL ? error : &mine);
     tfos__secret_wipe(plan_of.key, sizeof plan_of.key);
@@ -431,16 +456,13 @@ static tfos_status own_address(const tfos_cluster *cluster, char *host, size_t b
     return TFOS_OK;
 }
 
-tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error)
+/* The ticket with what a task would have appended to it, as a frame. */
+static tfos_status make_start(const tfos_cluster *cluster, int32_t index, tfos__buffer *frame, tfos_error *error)
 {
     tfos__message extra;
-    tfos__buffer frame = {0};
     tfos__buffer tail = {0};
     char host[256] = "";
     char folder[PATH_MAX] = ".";
-    if (cluster->here_count == NODES_HERE_MOST) {
-        return tfos__fail(error, TFOS_LIMIT, "at most %d nodes can run on the driver", NODES_HERE_MOST);
-    }
     TFOS_TRY(own_address(cluster, host, sizeof host, error));
     if (cluster->folder != NULL) {
         snprintf(folder, sizeof folder, "%s", cluster->folder);
@@ -453,27 +475,46 @@ tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error 
     tfos__message_put_string(&extra, TFOS__FIELD_EXECUTOR, "driver");
     tfos__message_put_number(&extra, TFOS__FIELD_PID, (uint64_t)getpid());
     tfos__message_put_number(&extra, TFOS__FIELD_CORES, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
-    tfos__message_put_string(&extra, TFOS__FIELD_WORK_FOLDER, folder);
+    tfos__message_put_text(&extra, TFOS__FIELD_WORK_FOLDER, folder, strlen(folder));
     tfos_status status = tfos__message_encode(&extra, &tail, error);
-    status =
-        status == TFOS_OK ? tfos__buffer_append(&frame, cluster->ticket.data, cluster->ticket.size, error) : status;
-    status = status == TFOS_OK
-                 ? tfos__buffer_append(&frame, tail.data + sizeof(uint32_t), tail.size - sizeof(uint32_t), error)
-                 : status;
-    pid_t pid;
-    int socket;
     if (status == TFOS_OK) {
-        tfos__store_u32(frame.data, (uint32_t)(frame.size - sizeof(uint32_t)));
-        status = tfos__command_spawn(cluster->command, "node", environ, &pid, &socket, error);
+        /* At once: growing would leave copies of the key behind. */
+        status = tfos__buffer_reserve(frame, cluster->ticket.size + tail.size, error);
     }
     if (status == TFOS_OK) {
-        cluster->here[cluster->here_count].pid = pid;
-        cluster->here[cluster->here_count++].socket = socket;
-        status = send_all(socket, frame.data, frame.size, error);
+        memcpy(frame->data, cluster->ticket.data, cluster->ticket.size);
+        memcpy(frame->data + cluster->ticket.size, tail.data + sizeof(uint32_t), tail.size - sizeof(uint32_t));
+        frame->size = cluster->ticket.size + tail.size - sizeof(uint32_t);
+        tfos__store_u32(frame->data, (uint32_t)(frame->size - sizeof(uint32_t)));
+    }
+    tfos__buffer_reset(&tail);
+    return status;
+}
+
+static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *frame, tfos_error *error)
+{
+    pid_t pid;
+    int socket;
+    if (cluster->here_count == NODES_HERE_MOST) {
+        return tfos__fail(error, TFOS_LIMIT, "at most %d nodes can run on the driver", NODES_HERE_MOST);
+    }
+    TFOS_TRY(tfos__command_spawn(cluster->command, "node", environ, &pid, &socket, error));
+    cluster->here[cluster->here_count].pid = pid;
+    cluster->here[cluster->here_count++].socket = socket;
+    return send_all(socket, frame->data, frame->size, error);
+}
+
+tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error)
+{
+    tfos__buffer frame = {0};
+    tfos_status status = make_start(cluster, index, &frame, error);
+    if (status == TFOS_OK) {
+        pthread_mutex_lock(&cluster->send_lock);
+        status = spawn_locked(cluster, &frame, error);
+        pthread_mutex_unlock(&cluster->send_lock);
     }
     tfos__secret_wipe(frame.data, frame.size);
     tfos__buffer_reset(&frame);
-    tfos__buffer_reset(&tail);
     return status;
 }
 
@@ -567,9 +608,14 @@ tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cl
     if (cluster->over) {
         return TFOS_END;
     }
-    tfos_status status = receive(cluster, timeout_ms, &message, error);
+    int64_t deadline = timeout_ms < 0 ? -1 : monotonic_ms() + timeout_ms;
+    tfos_status status;
+    do {
+        int64_t left = deadline < 0 ? -1 : tfos__max_i64(0, deadline - monotonic_ms());
+        status = receive(cluster, left, &message, error);
+    } while (status == TFOS_OK && message.type == TFOS__MESSAGE_BEAT);
     if (status == TFOS_END) {
-        tfos__message_init(&message, TFOS__MESSAGE_HELLO);
+        tfos__message_init(&message, TFOS__MESSAGE_HELLO); /* stands for nothing */
         status = TFOS_OK;
     }
     return status == TFOS_OK ? fill_event(cluster, &message, event, error) : status;
@@ -611,9 +657,9 @@ tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_er
 /* ---- closing ---- */
 
 /* Waits for a child that has been told to go; one that does not is killed. */
-static void reap(pid_t pid)
+static void reap(pid_t pid, int64_t patience_ms)
 {
-    int64_t deadline = monotonic_ms() + CLOSE_MS;
+    int64_t deadline = monotonic_ms() + patience_ms;
     int64_t pause_ms = 1;
     int code;
     while (waitpid(pid, &code, WNOHANG) == 0) {
@@ -639,12 +685,12 @@ void tfos_cluster_close(tfos_cluster *cluster)
         close(cluster->socket);
     }
     if (mine && cluster->pid > 0) {
-        reap(cluster->pid);
+        reap(cluster->pid, cluster->close_ms);
     }
     for (size_t i = 0; i < cluster->here_count; i++) {
         close(cluster->here[i].socket);
         if (mine) {
-            reap(cluster->here[i].pid);
+            reap(cluster->here[i].pid, cluster->close_ms);
         }
     }
     for (size_t i = 0; i < 5; i++) {

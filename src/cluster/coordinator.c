@@ -11,6 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "cluster/link.h"
 #include "cluster/page.h"
@@ -19,8 +20,10 @@
 
 enum {
     TICK_MS = 100,
-    STRANGERS_MOST = 256,  /* connections beyond two for each node */
-    LAST_WORDS_MS = 20000, /* after the driver has gone, at most */
+    STRANGERS_MOST = 256,           /* connections beyond two for each node */
+    LAST_WORDS_MS = 5000,           /* after the driver has gone and nodes were given up */
+    DRIVER_BACKLOG_BYTES = 8 << 20, /* of output that waits for the driver */
+    SLEEP_MS = 2000,                /* between two ticks: we were not running */
 };
 
 typedef enum peer_kind { PEER_STRANGER, PEER_GREETED, PEER_NODE, PEER_SPARE } peer_kind;
@@ -31,7 +34,9 @@ typedef struct peer {
     coordinator *of;
     tfos__link *link;
     peer_kind kind;
-    uint32_t index; /* of a node */
+    bool evicted;
+    uint32_t index;            /* of a node */
+    tfos__buffer registration; /* of a spare: what it said, for the day when it is needed */
     struct peer *next;
     struct peer *previous;
 } peer;
@@ -45,6 +50,9 @@ struct coordinator {
     tfos__link *driver;
     pid_t driver_pid;
     uint64_t driver_left_ms;
+    uint64_t ticked_ms;
+    uint64_t beat_sent_ms; /* to the driver */
+    uint64_t dropped_lines;
     tfos__tls_context *tls;
     tfos__roster *roster;
     peer **nodes; /* by index; NULL when not connected */
@@ -62,12 +70,49 @@ static uint64_t now_of(const coordinator *self)
     return uv_now(&self->loop);
 }
 
+static uint64_t lines_of(const tfos__message *message)
+{
+    tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
+    uint64_t lines = 0;
+    for (const char *at = text.at; at < text.at + text.count; lines++) {
+        const char *end = memchr(at, '\n', (size_t)(text.at + text.count - at));
+        at = end != NULL ? end + 1 : text.at + text.count;
+    }
+    return lines;
+}
+
+/* A driver that reads again after a pause is told what it missed. */
+static void tell_dropped(coordinator *self)
+{
+    char text[128];
+    tfos__message message;
+    snprintf(text, sizeof text, "%" PRIu64 " lines were dropped here: the driver did not read them in time\n",
+             self->dropped_lines);
+    tfos__message_init(&message, TFOS__MESSAGE_LOG);
+    tfos__message_put_string(&message, TFOS__FIELD_NODE, "tfos");
+    tfos__message_put_string(&message, TFOS__FIELD_HOST, "coordinator");
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    self->dropped_lines = 0;
+    tfos__link_send(self->driver, &message);
+}
+
+/* Output of programs gives way when the driver does not read; what it must know always has room. */
 static void tell_driver(void *context, const tfos__message *message)
 {
     coordinator *self = context;
-    if (self->driver != NULL) {
-        tfos__link_send(self->driver, message);
+    if (self->driver == NULL) {
+        return;
     }
+    if (message->type == TFOS__MESSAGE_LOG) {
+        if (tfos__link_backlog(self->driver) > DRIVER_BACKLOG_BYTES) {
+            self->dropped_lines += lines_of(message);
+            return;
+        }
+        if (self->dropped_lines > 0) {
+            tell_dropped(self);
+        }
+    }
+    tfos__link_send(self->driver, message);
 }
 
 static void tell_node(void *context, uint32_t index, const tfos__message *message)
@@ -108,18 +153,40 @@ static void driver_is_gone(coordinator *self)
     }
 }
 
+/* Lets the driver know that we are there. */
+static void beat_driver(coordinator *self, uint64_t now)
+{
+    tfos__message message;
+    if (self->driver == NULL || now - self->beat_sent_ms < tfos__roster_options_of(self->roster)->beat_ms ||
+        tfos__link_backlog(self->driver) > 0) {
+        return;
+    }
+    self->beat_sent_ms = now;
+    tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__link_send(self->driver, &message);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     coordinator *self = timer->data;
     uint64_t now = now_of(self);
+    uint64_t slept_ms = self->ticked_ms != 0 ? now - self->ticked_ms : 0;
+    self->ticked_ms = now;
     if (getppid() != self->driver_pid) {
         driver_is_gone(self);
     }
+    bool over = self->roster == NULL;
+    uint64_t stop_ms = 0;
     if (self->roster != NULL) {
+        if (slept_ms > SLEEP_MS) {
+            tfos__roster_forgive(self->roster, slept_ms);
+        }
         tfos__roster_tick(self->roster, now);
+        beat_driver(self, now);
+        over = tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
+        stop_ms = tfos__roster_options_of(self->roster)->stop_ms;
     }
-    bool over = self->roster == NULL || tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
-    if (self->driver_left_ms != 0 && (over || now - self->driver_left_ms > LAST_WORDS_MS)) {
+    if (self->driver_left_ms != 0 && (over || now - self->driver_left_ms > stop_ms + LAST_WORDS_MS)) {
         close_all(self);
     }
 }
@@ -188,6 +255,10 @@ static void register_node(peer *greeted, const tfos__message *message)
     tfos_status status = tfos__roster_register(self->roster, message, now_of(self), &index, &error);
     if (status == TFOS_EXISTS) {
         greeted->kind = PEER_SPARE;
+        tfos__buffer_reset(&greeted->registration);
+        if (tfos__message_encode(message, &greeted->registration, &error) != TFOS_OK) {
+            refuse(greeted, error.message);
+        }
     } else if (status != TFOS_OK) {
         note_refusal(self, 2, &self->counts.refused_other, error.message);
         refuse(greeted, error.message);
@@ -204,14 +275,36 @@ static void register_node(peer *greeted, const tfos__message *message)
     }
 }
 
+/* The node that a spare stands in for is gone before anything began: now it is the node. */
+static void promote(peer *spare)
+{
+    tfos__message message;
+    tfos__buffer registration = spare->registration;
+    spare->registration = (tfos__buffer){0};
+    if (tfos__message_decode(registration.data + sizeof(uint32_t), registration.size - sizeof(uint32_t), &message,
+                             NULL) == TFOS_OK) {
+        register_node(spare, &message);
+    }
+    tfos__buffer_reset(&registration);
+}
+
 static void answer_spare(peer *spare, const tfos__message *message)
 {
     tfos__message answer;
+    tfos__message registration;
     if (tfos__roster_phase(spare->of->roster) >= TFOS__PHASE_STOPPING) {
         refuse(spare, "the cluster has been stopped");
+    } else if (message->type == TFOS__MESSAGE_ENDED) {
+        tfos__message_init(&answer, TFOS__MESSAGE_BYE);
+        tfos__link_send(spare->link, &answer);
     } else if (message->type == TFOS__MESSAGE_BEAT) {
         tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
         tfos__link_send(spare->link, &answer);
+        if (tfos__message_decode(spare->registration.data + sizeof(uint32_t),
+                                 spare->registration.size - sizeof(uint32_t), &registration, NULL) == TFOS_OK &&
+            tfos__roster_is_vacant(spare->of->roster, tfos__message_number(&registration, TFOS__FIELD_INDEX))) {
+            promote(spare);
+        }
     }
 }
 
@@ -251,7 +344,7 @@ static void on_node_closed(tfos__link *link, const tfos_error *error, void *cont
     peer *gone = context;
     coordinator *self = gone->of;
     (void)link;
-    if (gone->kind == PEER_STRANGER && error->status != TFOS_OK) {
+    if (gone->kind == PEER_STRANGER && error->status != TFOS_OK && !gone->evicted) {
         count_refusal(self, error);
     }
     if (gone->kind == PEER_NODE) {
@@ -269,7 +362,26 @@ static void on_node_closed(tfos__link *link, const tfos_error *error, void *cont
         gone->next->previous = gone->previous;
     }
     self->peer_count--;
+    tfos__buffer_reset(&gone->registration);
     free(gone);
+}
+
+/* Too many are connected: the oldest of those who have not shown the key yet makes room. False if there is none. */
+static bool make_room(coordinator *self)
+{
+    peer *oldest = NULL;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        if (each->kind == PEER_STRANGER && !each->evicted) {
+            oldest = each; /* the newest are in front */
+        }
+    }
+    if (oldest == NULL || oldest == self->peers) {
+        return false;
+    }
+    oldest->evicted = true;
+    note_refusal(self, 2, &self->counts.refused_slow, "there are too many that do not say who they are");
+    tfos__link_close(oldest->link);
+    return true;
 }
 
 static void on_connection(uv_stream_t *listener, int code)
@@ -293,7 +405,7 @@ static void on_connection(uv_stream_t *listener, int code)
     }
     self->peers = stranger;
     self->peer_count++;
-    if (self->peer_count > self->peers_most) {
+    if (self->peer_count > self->peers_most && !make_room(self)) {
         note_refusal(self, 2, &self->counts.refused_other, "there are too many connections");
         stranger->kind = PEER_GREETED;
         tfos__link_close(stranger->link);
@@ -335,6 +447,21 @@ static tfos__ports ports_of(const tfos__message *open, tfos__field first, tfos__
                          .setting = setting};
 }
 
+/* The driver's settings are this process's. */
+static tfos_status take_settings(const tfos__message *open, tfos__roster_options *options, tfos_error *error)
+{
+    tfos__text list = tfos__message_text(open, TFOS__FIELD_SETTINGS);
+    int64_t kill_ms;
+    for (size_t at = 0; at < list.count;) {
+        size_t count = strnlen(list.at + at, list.count - at);
+        TFOS_TRY(tfos__setting_assign(list.at + at, count, error));
+        at += count + 1;
+    }
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_NODE_KILL_MS, -1, -1, &kill_ms, error));
+    options->stop_ms = (uint64_t)kill_ms + TFOS__STOP_MS;
+    return TFOS_OK;
+}
+
 static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
 {
     const tfos__roster_calls calls = {.to_node = tell_node, .to_driver = tell_driver, .context = self};
@@ -343,6 +470,7 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     char host[256];
     uint16_t port = 0;
     fill_options(open, &options);
+    TFOS_TRY(take_settings(open, &options, error));
     if (key.count != TFOS__KEY_BYTES) {
         return tfos__fail(error, TFOS_INVALID, "the cluster key has %zu bytes instead of %d", key.count,
                           TFOS__KEY_BYTES);

@@ -232,6 +232,10 @@ static void take_frames(tfos__link *link)
 {
     size_t offset = 0;
     while (!link->closing && take_frame(link, &offset)) {}
+    if (link->tls == NULL) {
+        tfos__secret_wipe(link->plain.data, offset); /* the driver's first message brings the key */
+        tfos__secret_wipe(incoming, sizeof incoming);
+    }
     tfos__buffer_shift(&link->plain, offset);
     if (link->plain.size == 0) {
         tfos__buffer_reset(&link->plain); /* a thousand quiet links must not hold a thousand buffers */

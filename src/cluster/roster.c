@@ -188,14 +188,8 @@ void tfos__roster_stop(tfos__roster *roster, const char *reason, uint64_t now_ms
     roster->stop_ms = now_ms;
     for (uint32_t i = 0; i < roster->options.roles.nodes; i++) {
         tfos__roster_node *node = &roster->node[i];
-        if (node->state == TFOS__NODE_ABSENT || has_ended(node)) {
-            continue;
-        }
-        if (node->connected) {
-            send_stop(roster, i, reason, 0);
-        } else {
-            note_end(node, TFOS__NODE_LOST, "it was not connected when the cluster was stopped");
-            tell_node(roster, i);
+        if (node->state != TFOS__NODE_ABSENT && !has_ended(node)) {
+            send_stop(roster, i, reason, 0); /* one that is not connected is told when it comes back */
         }
     }
     look_whether_over(roster);
@@ -272,7 +266,8 @@ static tfos_status refuse_to_register(const tfos__roster *roster, const tfos__me
                           roster->options.attempt, tfos__message_number(message, TFOS__FIELD_ATTEMPT));
     }
     const tfos__roster_node *node = &roster->node[index];
-    if (has_ended(node)) {
+    bool comes_back = tfos__message_number(message, TFOS__FIELD_REGISTERED) != 0;
+    if (has_ended(node) || (comes_back && node->state == TFOS__NODE_ABSENT)) {
         return tfos__fail(error, TFOS_CANCELLED, "this node has ended before");
     }
     /* A node that is being stopped may still need its connection: its program may be saving what it has. */
@@ -440,8 +435,14 @@ static void look_whether_done(tfos__roster *roster, uint64_t now_ms)
 static void leave_again(tfos__roster *roster, uint32_t index, uint64_t now_ms)
 {
     tfos__roster_node *node = &roster->node[index];
-    node->state = TFOS__NODE_ABSENT;
-    node->connected = false;
+    free(node->url);
+    tfos__buffer_reset(&node->given);
+    /* Whoever comes next begins anew; of this one only the host stays, to be shown. */
+    *node = (tfos__roster_node){
+        .host = node->host, .executor = node->executor, .gpus = node->gpus, .tail = node->tail, .ended = node->ended};
+    if (node->tail != NULL) {
+        node->tail[0] = '\0';
+    }
     roster->registered--;
     tell_node(roster, index);
     tell_progress(roster, now_ms);
@@ -615,7 +616,8 @@ void tfos__roster_tick(tfos__roster *roster, uint64_t now_ms)
         look_whether_done(roster, now_ms);
         break;
     case TFOS__PHASE_STOPPING:
-        for (uint32_t i = 0; now_ms - roster->stop_ms > TFOS__STOP_MS && i < roster->options.roles.nodes; i++) {
+        for (uint32_t i = 0; now_ms - roster->stop_ms > roster->options.stop_ms && i < roster->options.roles.nodes;
+             i++) {
             if (roster->node[i].state != TFOS__NODE_ABSENT && !has_ended(&roster->node[i])) {
                 note_end(&roster->node[i], TFOS__NODE_LOST, "it did not confirm that it had stopped");
                 tell_node(roster, i);
@@ -628,7 +630,21 @@ void tfos__roster_tick(tfos__roster *roster, uint64_t now_ms)
     }
 }
 
+void tfos__roster_forgive(tfos__roster *roster, uint64_t ms)
+{
+    for (uint32_t i = 0; i < roster->options.roles.nodes; i++) {
+        roster->node[i].heard_ms += ms;
+        roster->node[i].left_ms += ms;
+    }
+}
+
 /* ---- looking ---- */
+
+bool tfos__roster_is_vacant(const tfos__roster *roster, uint64_t index)
+{
+    return roster->phase == TFOS__PHASE_WAITING && index < roster->options.roles.nodes &&
+           roster->node[index].state == TFOS__NODE_ABSENT;
+}
 
 tfos__phase tfos__roster_phase(const tfos__roster *roster)
 {

@@ -15,6 +15,7 @@ typedef struct tfos__roster_options {
     uint64_t timeout_ms; /* for all nodes to come */
     uint64_t beat_ms;
     uint64_t lease_ms;
+    uint64_t stop_ms; /* nodes that have not confirmed their end so long after a stop are given up */
     char name[64];
 } tfos__roster_options;
 
@@ -27,7 +28,7 @@ typedef struct tfos__roster_calls {
 
 enum {
     TFOS__RECONNECT_MS = 2000,   /* a node whose connection closed may come back in this time */
-    TFOS__STOP_MS = 15000,       /* nodes that do not confirm their end by then are given up */
+    TFOS__STOP_MS = 12000,       /* to be added to node.kill_ms for stop_ms */
     TFOS__PROGRESS_MS = 5000,    /* between lines about what is waited for */
     TFOS__LOG_TAIL_BYTES = 8192, /* of each node, for the status page and for failures */
     TFOS__GPUS_OF_NODE_MOST = 64,
@@ -84,6 +85,12 @@ void tfos__roster_stop(tfos__roster *roster, const char *reason, uint64_t now_ms
 
 /* Looks at leases and time limits; to be called a few times a second. */
 void tfos__roster_tick(tfos__roster *roster, uint64_t now_ms);
+
+/* The process slept for so long: nobody could be heard, and nobody is to be blamed for it. */
+void tfos__roster_forgive(tfos__roster *roster, uint64_t ms);
+
+/* Whether nobody has this index at the moment, and somebody may. */
+bool tfos__roster_is_vacant(const tfos__roster *roster, uint64_t index);
 
 tfos__phase tfos__roster_phase(const tfos__roster *roster);
 const tfos__roster_options *tfos__roster_options_of(const tfos__roster *roster);

@@ -116,9 +116,30 @@ static void send_assign(tfos__roster *roster, uint32_t index, const char *spec)
     roster->calls.to_node(roster->calls.context, index, &message);
 }
 
+/* The spec, or NULL: then the cluster has failed. */
+static char *make_spec(tfos__roster *roster, uint64_t now_ms)
+{
+    enum { SPEC_BYTES_MOST = 1 << 20 };
+    char text[256];
+    char *spec = tfos__roster_spec(roster);
+    if (spec != NULL && strlen(spec) <= SPEC_BYTES_MOST) {
+        return spec;
+    }
+    if (spec != NULL) {
+        snprintf(text, sizeof text,
+                 "the cluster spec of %" PRIu32 " nodes has %zu bytes; the most is %d. Ask for fewer nodes.",
+                 roster->options.roles.nodes, strlen(spec), SPEC_BYTES_MOST);
+    } else {
+        snprintf(text, sizeof text, "the coordinator is out of memory");
+    }
+    free(spec);
+    tfos__roster_fail(roster, 0, TFOS__OUTCOME_NOT_STARTED, 0, 0, text, "", now_ms);
+    return NULL;
+}
+
 void tfos__roster_assign_one(tfos__roster *roster, uint32_t index, uint64_t now_ms)
 {
-    char *spec = tfos__roster_spec(roster);
+    char *spec = make_spec(roster, now_ms);
     if (spec != NULL && give_gpus(roster, index, now_ms)) {
         send_assign(roster, index, spec);
     }
@@ -127,7 +148,7 @@ void tfos__roster_assign_one(tfos__roster *roster, uint32_t index, uint64_t now_
 
 void tfos__roster_assign(tfos__roster *roster, uint64_t now_ms)
 {
-    char *spec = tfos__roster_spec(roster);
+    char *spec = make_spec(roster, now_ms);
     bool enough = spec != NULL;
     for (uint32_t i = 0; enough && i < roster->options.roles.nodes; i++) {
         enough = give_gpus(roster, i, now_ms);

@@ -7,6 +7,8 @@
 
 /* What is not UTF-8 (a program may print anything, and a log is cut where its memory ends) becomes U+FFFD, so that
  * every reader of JSON takes it. */
+enum { ENDED_BYTES = 500, FAILURE_BYTES = 100000 };
+
 static struct json_object *make_text(const char *text)
 {
     static const char replacement[] = "\xEF\xBF\xBD";
@@ -35,6 +37,14 @@ static struct json_object *make_text(const char *text)
 static void add_text(struct json_object *to, const char *key, const char *text)
 {
     json_object_object_add(to, key, make_text(text));
+}
+
+/* The beginning of a text that may be long: the whole status has to fit a message. */
+static void add_beginning(struct json_object *to, const char *key, const char *text, size_t most)
+{
+    char *cut = strlen(text) > most ? strndup(text, most) : NULL;
+    add_text(to, key, cut != NULL ? cut : text);
+    free(cut);
 }
 
 static void add_number(struct json_object *to, const char *key, uint64_t number)
@@ -118,7 +128,7 @@ static struct json_object *describe_node(const tfos__roster *roster, uint32_t in
     add_number(object, "rss_bytes", node.rss_bytes);
     add_text(object, "tensorboard", node.url);
     add_number(object, "tensorboard_pid", node.url_pid);
-    add_text(object, "ended", node.ended);
+    add_beginning(object, "ended", node.ended, ENDED_BYTES);
     if (with_log) {
         add_text(object, "log", node.tail);
     }
@@ -138,7 +148,7 @@ char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *cou
     add_text(object, "phase", phase_text(tfos__roster_phase(roster)));
     add_number(object, "attempt", options->attempt);
     add_number(object, "registered", tfos__roster_registered(roster));
-    add_text(object, "failure", tfos__roster_failure(roster));
+    add_beginning(object, "failure", tfos__roster_failure(roster), FAILURE_BYTES);
     for (uint32_t i = 0; i < options->roles.nodes; i++) {
         json_object_array_add(nodes, describe_node(roster, i, is_wanted(logs, i), now_ms));
     }

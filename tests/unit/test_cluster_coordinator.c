@@ -56,8 +56,16 @@ static void open_scene(scene *s, int32_t nodes)
                      TFOS_OK);
 }
 
+static bool all_said_bye(scene *s);
+static void work_until(scene *s, bool (*done)(scene *s));
+
 static void close_scene(scene *s)
 {
+    /* Nodes that end in good order are not waited for. */
+    for (size_t i = 0; i < 4; i++) {
+        helper_node_end(&s->node[i], TFOS__OUTCOME_FINISHED, "");
+    }
+    work_until(s, all_said_bye);
     for (size_t i = 0; i < 4; i++) {
         if (s->node[i].link != NULL) {
             tfos__link_close(s->node[i].link);
@@ -102,6 +110,15 @@ static void work_until(scene *s, bool (*done)(scene *s))
         take_events(s);
         poll(NULL, 0, 2);
     }
+}
+
+static bool all_said_bye(scene *s)
+{
+    bool all = true;
+    for (size_t i = 0; i < 2 && !s->over; i++) {
+        all = all && (s->node[i].link == NULL || s->node[i].bye);
+    }
+    return all;
 }
 
 static bool heard(scene *s, const char *text)
@@ -176,6 +193,21 @@ static void test_a_failure_reaches_driver_and_nodes(void **state)
     assert_true(s.node[0].stopped);
     assert_true(heard(&s, "FAILED worker:1 worker:1 on 127.0.0.1 raised an exception:\nTraceback:\n  ValueError: no"));
     close_scene(&s);
+}
+
+static bool last_line_came(scene *s)
+{
+    return heard(s, "the last line");
+}
+
+static bool one_registered(scene *s)
+{
+    return heard(s, "1 of 2 nodes registered");
+}
+
+static bool spare_was_answered(scene *s)
+{
+    return s->node[2].beats > 0;
 }
 
 static bool failed(scene *s)
@@ -353,6 +385,96 @@ static void test_a_message_too_large_cuts_its_sender_alone(void **state)
     free(text);
 }
 
+/* A driver that reads nothing for a while loses output of programs, and nothing else. */
+static void test_a_driver_that_does_not_read(void **state)
+{
+    (void)state;
+    enum { LINE_BYTES = 60000, LINES = 800 };
+    scene s;
+    start_two(&s);
+    char *line = malloc(LINE_BYTES + 1);
+    memset(line, 'x', LINE_BYTES);
+    line[LINE_BYTES - 1] = '\n';
+    line[LINE_BYTES] = '\0';
+    for (int i = 0; i < LINES; i++) {
+        tfos__message log;
+        tfos__message_init(&log, TFOS__MESSAGE_LOG);
+        tfos__message_put_string(&log, TFOS__FIELD_TEXT, line);
+        tfos__link_send(s.node[0].link, &log);
+        while (tfos__link_backlog(s.node[0].link) > 1 << 20) {
+            uv_run(&s.loop, UV_RUN_NOWAIT);
+        }
+    }
+    s.node[1].beats = 0;
+    helper_node_beat(&s.node[1]); /* answered behind all that */
+    while (s.node[1].beats == 0) {
+        uv_run(&s.loop, UV_RUN_NOWAIT);
+    }
+    expect_alive(&s); /* reads it all */
+    tfos__message log;
+    tfos__message_init(&log, TFOS__MESSAGE_LOG);
+    tfos__message_put_string(&log, TFOS__FIELD_TEXT, "the last line\n");
+    tfos__link_send(s.node[0].link, &log);
+    work_until(&s, last_line_came);
+    assert_true(heard(&s, "lines were dropped here: the driver did not read them in time"));
+    assert_false(heard(&s, "FAILED") || heard(&s, "error"));
+    close_scene(&s);
+    free(line);
+}
+
+/* Hundreds that say nothing take all the places; whoever has the key gets in all the same. */
+static void test_a_crowd_of_strangers_makes_room(void **state)
+{
+    (void)state;
+    enum { CROWD = 400 };
+    static int files[CROWD];
+    scene s;
+    open_scene(&s, 2);
+    for (size_t i = 0; i < CROWD; i++) {
+        files[i] = dial(&s);
+    }
+    connect_node(&s, 0);
+    connect_node(&s, 1);
+    int64_t start = now_ms();
+    work_until(&s, two_assigned);
+    assert_true(now_ms() - start < 5000);
+    for (size_t i = 0; i < CROWD; i++) {
+        close(files[i]);
+    }
+    expect_alive(&s);
+    close_scene(&s);
+}
+
+static bool node_one_assigned(scene *s)
+{
+    if (s->node[2].link != NULL) {
+        helper_node_beat(&s->node[2]);
+    }
+    return s->node[1].assigned && s->node[2].assigned;
+}
+
+/* Two tasks for one index, as speculation makes them; the first loses its executor before anything began. */
+static void test_a_spare_steps_in(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, 2);
+    connect_node(&s, 0);
+    work_until(&s, one_registered);
+    helper_node_connect(&s.node[2], &s.loop, s.tls, &s.address, 0, TFOS_VERSION, "127.0.0.2");
+    s.node[2].index = 0;
+    helper_node_beat(&s.node[2]);
+    work_until(&s, spare_was_answered);
+    helper_node_end(&s.node[0], TFOS__OUTCOME_EXECUTOR_LOST, "");
+    connect_node(&s, 1);
+    work_until(&s, node_one_assigned);
+    assert_false(heard(&s, "FAILED"));
+    helper_node_end(&s.node[2], TFOS__OUTCOME_FINISHED, "");
+    helper_node_end(&s.node[1], TFOS__OUTCOME_FINISHED, "");
+    work_until(&s, is_over);
+    close_scene(&s);
+}
+
 static bool coordinator_is_gone(scene *s)
 {
     return heard(s, "error");
@@ -389,6 +511,22 @@ static void test_a_coordinator_that_is_killed(void **state)
     work_until(&s, node_zero_closed);
     assert_int_not_equal(s.node[0].error.status, TFOS_OK);
     assert_int_equal(tfos_cluster_stop(s.cluster, "x", NULL), TFOS_IO);
+    close_scene(&s);
+}
+
+/* Frozen, not dead: the driver waits for its lease and no longer. */
+static void test_a_coordinator_that_is_frozen(void **state)
+{
+    (void)state;
+    scene s;
+    setenv("TFOS_CLUSTER_LEASE_MS", "1000", 1);
+    start_two(&s);
+    unsetenv("TFOS_CLUSTER_LEASE_MS");
+    pid_t pid = coordinator_pid();
+    kill(pid, SIGSTOP);
+    work_until(&s, coordinator_is_gone);
+    assert_true(heard(&s, "has been silent for 5 s (cluster.lease_ms)"));
+    kill(pid, SIGKILL);
     close_scene(&s);
 }
 
@@ -510,7 +648,11 @@ int main(void)
         cmocka_unit_test(test_half_open_and_slow_connections),
         cmocka_unit_test(test_strangers_are_counted),
         cmocka_unit_test(test_a_message_too_large_cuts_its_sender_alone),
+        cmocka_unit_test(test_a_driver_that_does_not_read),
+        cmocka_unit_test(test_a_crowd_of_strangers_makes_room),
+        cmocka_unit_test(test_a_spare_steps_in),
         cmocka_unit_test(test_a_coordinator_that_is_killed),
+        cmocka_unit_test(test_a_coordinator_that_is_frozen),
         cmocka_unit_test(test_nodes_stop_when_the_driver_closes),
         cmocka_unit_test(test_wrong_orders),
         cmocka_unit_test(test_port_ranges),

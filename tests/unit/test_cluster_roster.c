@@ -83,6 +83,7 @@ static void begin(story *s, tfos__roles roles, uint32_t flags, int64_t gpus)
                                           .timeout_ms = 60000,
                                           .beat_ms = 1000,
                                           .lease_ms = 30000,
+                                          .stop_ms = 15000,
                                           .name = "test"};
     memset(s, 0, sizeof *s);
     s->now_ms = 1000000;
@@ -306,6 +307,20 @@ static void test_a_node_that_is_silent(void **state)
     end(&s);
 }
 
+static void test_a_coordinator_that_slept_blames_nobody(void **state)
+{
+    (void)state;
+    story s;
+    begin(&s, (tfos__roles){.nodes = 1}, TFOS__FLAG_BARRIER, -1);
+    come(&s, 0);
+    tfos__roster_forgive(s.roster, 100000);
+    pass(&s, 100000);
+    assert_null(strstr(said(&s), "FAILED"));
+    pass(&s, 31000);
+    helper_expect_in(said(&s), "FAILED");
+    end(&s);
+}
+
 static void test_nodes_that_do_not_come(void **state)
 {
     (void)state;
@@ -338,14 +353,25 @@ static void test_an_executor_lost_before_the_start_may_come_again(void **state)
     story s;
     begin(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1);
     come(&s, 0);
+    tfos__message before;
+    tfos__message_init(&before, TFOS__MESSAGE_LOG);
+    tfos__message_put_number(&before, TFOS__FIELD_SEQUENCE, 5);
+    tfos__roster_hear(s.roster, 0, &before, s.now_ms);
     hear_end(&s, 0, TFOS__OUTCOME_EXECUTOR_LOST, "");
     const char *text = said(&s);
     assert_null(strstr(text, "FAILED"));
     helper_expect_in(text, "0 of 2 nodes registered");
     tfos_error error;
+    assert_true(tfos__roster_is_vacant(s.roster, 0));
     assert_int_equal(come_with(&s, 0, "elsewhere", 7, "", "", &error), TFOS_OK);
     come(&s, 1);
     helper_expect_in(said(&s), "elsewhere:2000");
+    tfos__message log; /* the numbers of its messages begin anew */
+    tfos__message_init(&log, TFOS__MESSAGE_LOG);
+    tfos__message_put_string(&log, TFOS__FIELD_TEXT, "first line");
+    tfos__message_put_number(&log, TFOS__FIELD_SEQUENCE, 1);
+    tfos__roster_hear(s.roster, 0, &log, s.now_ms);
+    helper_expect_in(said(&s), "first line");
     end(&s);
 }
 
@@ -511,7 +537,7 @@ static void test_a_stop_that_nobody_confirms_ends(void **state)
     come(&s, 0);
     obey(&s, TFOS__MESSAGE_STOP, 0);
     helper_expect_in(said(&s), "node 0: STOP text='the driver said so'");
-    pass(&s, TFOS__STOP_MS);
+    pass(&s, 15000);
     assert_int_equal(tfos__roster_phase(s.roster), TFOS__PHASE_STOPPING);
     pass(&s, 1);
     helper_expect_in(said(&s), "driver: OVER");
@@ -527,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_the_first_failure_is_the_failure),
         cmocka_unit_test(test_a_node_that_disappears),
         cmocka_unit_test(test_a_node_that_is_silent),
+        cmocka_unit_test(test_a_coordinator_that_slept_blames_nobody),
         cmocka_unit_test(test_nodes_that_do_not_come),
         cmocka_unit_test(test_an_executor_lost_before_the_start_may_come_again),
         cmocka_unit_test(test_a_second_node_of_an_index_is_a_spare),
