@@ -1,8 +1,8 @@
 """Section "cluster": how fast clusters start and stop, how soon the driver knows of a bad end, how many nodes a
 coordinator can have.
 
-The same program (cluster_program.py) runs with this project and with tensorflowonspark 2.2.5, which has an environment of
-its own (build/venv-peer, made from requirements-peer.txt the first time).
+The same program (cluster_program.py) runs with this project and with tensorflowonspark 2.2.5, which has an environment
+of its own (build/venv-peer, made from requirements-peer.txt the first time).
 """
 
 import json
@@ -138,11 +138,11 @@ def measure(root, build, quick, say):
 NOTES = [
     "Spark's local-cluster[2,1,1024]; the executors are registered and have run Python before the clock starts.",
     "Best of five clusters one after the other in one application (the peer: of three).",
-    "The first line is that of map_fun, before it imports TensorFlow. The first native line is that of `tfos ps`, as it "
-    "arrives on the driver.",
+    "The first line is that of map_fun, before it imports TensorFlow. The first native line is that of `tfos ps`, as "
+    "it arrives on the driver.",
     "Shutdown is measured from the moment when both programs have ended.",
     "The peer runs with TensorFlow 2.15.1 and PySpark 3.5.8, the newest that it works with.",
-    "A bad end is measured from the blow to the exception in the driver's shutdown(), all other nodes stopped; a frozen "
-    "node is known by its lease, 30 s.",
-    "Simulated nodes are real connections (TLS, registration, heartbeats) of one process; the coordinator is a real one.",
+    "A bad end is measured from the blow to the exception in the driver's shutdown(), all other nodes stopped; a "
+    "frozen node is known by its lease, 30 s.",
+    "Simulated nodes are real connections (TLS, registration, heartbeats) of one process; the coordinator is real.",
 ]

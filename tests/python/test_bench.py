@@ -55,7 +55,8 @@ def test_quick_run_fills_every_row():
 def test_quick_run_of_clusters():
     result = run_bench("cluster", "--quick")
     assert result.returncode == 0, result.stderr
-    for work in ("start to the first line of map_fun, 2 workers", "start to a native server", "shutdown", "100 simulated"):
+    works = ("start to the first line of map_fun, 2 workers", "start to a native server", "shutdown", "100 simulated")
+    for work in works:
         (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
         assert " s" in line[50:], line
 

@@ -35,7 +35,7 @@ def nothing_is_left():
 
 
 def sleeper(folder):
-    """A program that has grandchildren and then waits to be ended; the test names the node that does something first."""
+    """A program that has grandchildren, leaves its number in a file and then waits to be ended."""
 
     def main(args, ctx):
         import os

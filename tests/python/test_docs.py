@@ -39,9 +39,8 @@ def write_digits(folder):
 def run(arguments, folder, text=None):
     """Runs a command to its end, in a session of its own, of which nothing is left, whatever happens."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        arguments, cwd=folder, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    )
+    streams = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "text": True}
+    process = subprocess.Popen(arguments, cwd=folder, env=environment(), start_new_session=True, **streams)
     with process:
         try:
             output, errors = process.communicate(text, timeout=300)
