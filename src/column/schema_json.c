@@ -9,11 +9,11 @@
  * "record" is example (the default), sequence_example or bytes. "shape" is [] for a scalar (the default), [n] for a
  * list of n, [null] for a list of any length. "nullable" and, in a sequence_example, "feature_list" are false unless
  * said. */
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "column/schema.h"
 
@@ -24,30 +24,14 @@ static tfos_status parse_text(const char *text, size_t bytes, json_object **out,
     if (bytes > MAX_JSON_BYTES) {
         return tfos__fail(error, TFOS_LIMIT, "a schema has at most %d bytes, found %zu", MAX_JSON_BYTES, bytes);
     }
-    json_tokener *tokener = json_tokener_new_ex(MAX_JSON_DEPTH);
-    if (tokener == NULL) {
-        return tfos__fail_memory(error, sizeof(void *));
+    tfos__json_fault fault = {0};
+    tfos_status status = tfos__json_object_parse(text, bytes, MAX_JSON_DEPTH, out, &fault, error);
+    if (status != TFOS_INVALID) {
+        return status;
     }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    json_object *root = json_tokener_parse_ex(tokener, text, (int)bytes);
-    enum json_tokener_error problem = json_tokener_get_error(tokener);
-    size_t end = json_tokener_get_parse_end(tokener);
-    json_tokener_free(tokener);
-    while (end < bytes && strchr(" \t\r\n", text[end]) != NULL && text[end] != '\0') {
-        end++;
-    }
-    if (problem == json_tokener_continue) {
-        return tfos__fail(error, TFOS_INVALID, "schema: the JSON ends before its closing bracket, at byte %zu", bytes);
-    }
-    if (problem != json_tokener_success || end < bytes || !json_object_is_type(root, json_type_object)) {
-        const char *what = problem != json_tokener_success ? json_tokener_error_desc(problem)
-                           : end < bytes                   ? "more text after the end of the schema"
-                                                           : "expected an object {\"record\": …, \"fields\": […]}";
-        json_object_put(root);
-        return tfos__fail(error, TFOS_INVALID, "schema: %s, at byte %zu", what, end);
-    }
-    *out = root;
-    return TFOS_OK;
+    return tfos__fail(error, TFOS_INVALID,
+                      "schema: expected a JSON object {\"record\": …, \"fields\": […]}; %s, at byte %zu", fault.what,
+                      fault.at);
 }
 
 /* Unknown keys would be silently ignored features of the schema: refuse them. */

@@ -2,11 +2,11 @@
  * a channel: so everything that can be known to be wrong is refused here. */
 #include "tensorflow/cluster_spec.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/status.h"
 
 enum { MAX_DEPTH = 16 };
@@ -19,29 +19,13 @@ static tfos_status parse_object(const char *text, size_t bytes, json_object **ou
         return tfos__fail(error, TFOS_LIMIT, "expected at most %d bytes of JSON, found %zu",
                           TFOS__CLUSTER_SPEC_MAX_BYTES, bytes);
     }
-    json_tokener *tokener = json_tokener_new_ex(MAX_DEPTH);
-    if (tokener == NULL) {
-        return tfos__fail_memory(error, sizeof(void *));
+    tfos__json_fault fault = {0};
+    tfos_status status = tfos__json_object_parse(text, bytes, MAX_DEPTH, out, &fault, error);
+    if (status != TFOS_INVALID) {
+        return status;
     }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    json_object *root = json_tokener_parse_ex(tokener, text, (int)bytes);
-    enum json_tokener_error problem = json_tokener_get_error(tokener);
-    size_t end = json_tokener_get_parse_end(tokener);
-    json_tokener_free(tokener);
-    while (end < bytes && text[end] != '\0' && strchr(" \t\r\n", text[end]) != NULL) {
-        end++;
-    }
-    if (problem == json_tokener_success && end == bytes && json_object_is_type(root, json_type_object)) {
-        *out = root;
-        return TFOS_OK;
-    }
-    const char *what = problem == json_tokener_continue  ? "it is not complete"
-                       : problem != json_tokener_success ? json_tokener_error_desc(problem)
-                       : end < bytes                     ? "more text follows its end"
-                                                         : "it is no object";
-    json_object_put(root);
     return tfos__fail(error, TFOS_INVALID, "expected a JSON object {…}, found '%s': %s, at byte %zu",
-                      tfos__printable_of(text, bytes < 40 ? bytes : 40).text, what, end);
+                      tfos__printable_of(text, bytes < 40 ? bytes : 40).text, fault.what, fault.at);
 }
 
 /* The text of a JSON string, or NULL if it is something else or holds a NUL. */

@@ -124,9 +124,9 @@ static void test_every_mistake_is_named(void **state)
     } cases[] = {
         {"", "ends before its closing bracket"},
         {"{\"fields\": [", "ends before its closing bracket"},
-        {"null ", "expected an object"},
-        {"[]", "expected an object"},
-        {"7 ", "expected an object"},
+        {"null ", "it is no object"},
+        {"[]", "it is no object"},
+        {"7 ", "it is no object"},
         {"{} x", "unexpected character, at byte 3"},
         {"{\"fields\": []}{}", "unexpected character, at byte 14"},
         {"{\"fields\": [],}", "schema: "},

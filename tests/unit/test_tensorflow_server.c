@@ -69,13 +69,13 @@ static void test_bad_specs(void **state)
         const char *text;
         const char *message;
     } bad[] = {
-        {"", "it is not complete"},
+        {"", "it ends before its closing bracket"},
         {"ps", "expected a JSON object {…}, found 'ps'"},
         {"[]", "it is no object"},
-        {"null", "it is not complete"},
+        {"null", "it ends before its closing bracket"},
         {"{}", "found one without jobs"},
         {"{\"ps\": [\"a:1\"]} {}", "at byte 16"},
-        {"{\"ps\": [\"a:1\"", "it is not complete"},
+        {"{\"ps\": [\"a:1\"", "it ends before its closing bracket"},
         {"{\"ps\": []}", "ps: expected at least one address, found an empty list"},
         {"{\"ps\": null}", "ps: expected a list of addresses [\"host:port\", …], found null"},
         {"{\"ps\": \"a:1\"}", "ps: expected a list"},
@@ -172,7 +172,7 @@ static void test_config(void **state)
         const char *text;
         const char *message;
     } bad[] = {
-        {"{", "it is not complete"},
+        {"{", "it ends before its closing bracket"},
         {"{\"cluster\": []}", "cluster: expected an object"},
         {"{\"cluster\": {\"ps\": [\"a\"]}}", "cluster: ps:0: expected an address"},
         {"{\"cluster\": " SPEC ", \"task\": []}", "task: expected an object"},
