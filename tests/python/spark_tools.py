@@ -1,12 +1,13 @@
-"""Spark contexts for tests of clusters, and programs for nodes that tell the test what they saw."""
+"""Spark contexts, masters and drivers for tests of clusters, and programs for nodes that tell what they saw."""
 
 import contextlib
 import glob
 import json
 import os
-import shutil
+import re
 import subprocess
 import sys
+import textwrap
 import time
 import uuid
 
@@ -21,13 +22,24 @@ SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExc
 MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4().hex
 
 
+def spark_home(folder):
+    """A SPARK_HOME of links to the real one: local-cluster works below it, whatever SPARK_WORKER_DIR says."""
+    real = os.path.dirname(pyspark.__file__)
+    home = os.path.join(folder, "spark-home")
+    os.makedirs(home, exist_ok=True)
+    for name in ("bin", "jars", "python", "sbin"):
+        with contextlib.suppress(FileExistsError):
+            os.symlink(os.path.join(real, name), os.path.join(home, name))
+    return home
+
+
 def environment(folder):
     """What Spark's processes need; nothing is written outside the folder."""
     java = os.environ.get("JAVA_HOME") or subprocess.check_output([f"{ROOT}/scripts/find-java"], text=True).strip()
     name, _, value = MARK.partition("=")
     return {
         "JAVA_HOME": java,
-        "SPARK_HOME": os.path.dirname(pyspark.__file__),
+        "SPARK_HOME": spark_home(folder),
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_WORKER_DIR": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -49,9 +61,7 @@ def spark_context(master, folder, executors=None, conf=()):
         wait_for(lambda: executors is None or executor_count(sc) >= executors, 60)
         yield sc
     finally:
-        work = os.path.join(os.environ["SPARK_HOME"], "work", sc.applicationId)
         sc.stop()
-        shutil.rmtree(work, ignore_errors=True)  # local-cluster works there, whatever SPARK_WORKER_DIR says
 
 
 def executor_count(sc):
@@ -90,6 +100,66 @@ def node_processes():
         for pid, command in marked_processes().items()
         if any(word in command for word in ("tfos coordinator", "tfos node", "tensorflowonspark._child"))
     }
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder, cores):
+    """A master and a worker of Spark's own cluster manager; gives the master's address."""
+    variables = {**os.environ, **environment(folder)}
+    launch = os.path.join(variables["SPARK_HOME"], "bin", "spark-class")
+    common = {"env": variables, "stdout": subprocess.DEVNULL, "cwd": folder}
+    package = "org.apache.spark.deploy"
+    with contextlib.ExitStack() as stack:
+
+        def start(name, *arguments):
+            log = stack.enter_context(open(os.path.join(folder, f"{name}.log"), "wb"))
+            process = subprocess.Popen([launch, *arguments], stderr=log, **common)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        def address():
+            with open(os.path.join(folder, "master.log"), encoding="utf-8", errors="replace") as file:
+                found = re.search(r"Starting Spark master at (spark://\S+)", file.read())
+            return found and found[1]
+
+        start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = wait_for(address, 60)
+        worker = ["--host", "127.0.0.1", "--cores", str(cores), "--memory", "1200m", "--webui-port", "0", master]
+        start("worker", f"{package}.worker.Worker", *worker)
+        yield master
+
+
+def start_program(folder, text, *arguments, launch=(sys.executable,)):
+    """Starts a driver: Python, or what `launch` says, with a script of this text."""
+    path = os.path.join(folder, "program.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(textwrap.dedent(text))
+    return subprocess.Popen(
+        [*launch, path, *arguments],
+        env={**os.environ, **environment(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_program(folder, text, *arguments, launch=(sys.executable,)):
+    """Runs a driver to its end. Returns its exit code, stdout and stderr."""
+    process = start_program(folder, text, *arguments, launch=launch)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+# The beginning of a driver; its arguments are settings of Spark.
+CONTEXT = """
+    import sys
+    import time
+    from pyspark import SparkConf, SparkContext
+    from tensorflowonspark import TFCluster
+
+    conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
+    conf.setAll([word.split("=") for word in sys.argv[1:]])
+"""
 
 
 class Answers:

@@ -1,18 +1,26 @@
 """Clusters on each kind of Spark master, with executors of any size, from programs as users start them."""
 
-import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 
 import pytest
 import spark_tools
-from spark_tools import Answers, environment, node_processes, spark_context, wait_for
+from spark_tools import (
+    CONTEXT,
+    Answers,
+    executor_count,
+    node_processes,
+    run_program,
+    spark_context,
+    standalone_cluster,
+    start_program,
+    wait_for,
+)
 from tensorflowonspark import TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -84,87 +92,57 @@ def test_gpus_that_spark_gives(tmp_path, answers):
             TFCluster.run(sc, look, {"num_gpus": 2}, 2, 0).shutdown(timeout=60)
 
 
-@contextlib.contextmanager
-def standalone_cluster(folder, cores):
-    """A master and a worker of Spark's own cluster manager; gives the master's address."""
-    variables = {**os.environ, **environment(folder)}
-    launch = os.path.join(variables["SPARK_HOME"], "bin", "spark-class")
-    common = {"env": variables, "stdout": subprocess.DEVNULL, "cwd": folder}
-    package = "org.apache.spark.deploy"
-    with contextlib.ExitStack() as stack:
-
-        def start(name, *arguments):
-            log = stack.enter_context(open(folder / f"{name}.log", "wb"))
-            process = subprocess.Popen([launch, *arguments], stderr=log, **common)
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-
-        def address():
-            text = (folder / "master.log").read_text(errors="replace")
-            found = re.search(r"Starting Spark master at (spark://\S+)", text)
-            return found and "Registered" not in text and found[1]
-
-        start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        master = wait_for(address, 60)
-        worker = ["--host", "127.0.0.1", "--cores", str(cores), "--memory", "1200m", "--webui-port", "0", master]
-        start("worker", f"{package}.worker.Worker", *worker)
-        yield master
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory):
+    """A master of Spark's own with a worker of two cores: its address, and the folder in which everything is."""
+    folder = tmp_path_factory.mktemp("standalone")
+    with standalone_cluster(folder, cores=2) as master:
+        yield master, folder
 
 
-def test_standalone_master_and_executors_without_anything(tmp_path, answers):
+def test_standalone_master_and_executors_without_anything(standalone, tmp_path, answers, monkeypatch):
     """The Python of the executors has nothing installed: the package, its command and PySpark are brought to them."""
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    with standalone_cluster(tmp_path, cores=2) as master, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "executable", str(bare / "bin" / "python"))
-        with spark_context(master, tmp_path, executors=1) as sc:
+    monkeypatch.setattr(sys, "executable", str(bare / "bin" / "python"))
+    master, folder = standalone
+    with spark_context(master, folder, executors=1) as sc:
 
-            def look(args, ctx):
-                import importlib.util
-                import sys
+        def look(args, ctx):
+            import importlib.util
+            import sys
 
-                import tensorflowonspark
+            import tensorflowonspark
 
-                installed = importlib.util.find_spec("numpy") is not None
-                return [ctx.task_index, sys.prefix, installed, os.path.dirname(tensorflowonspark.__file__)]
+            installed = importlib.util.find_spec("numpy") is not None
+            return [ctx.task_index, sys.prefix, installed, os.path.dirname(tensorflowonspark.__file__)]
 
-            TFCluster.run(sc, answers.program(look), None, 2, 0).shutdown()
+        TFCluster.run(sc, answers.program(look), None, 2, 0).shutdown()
     for index, answer in enumerate(answers.read()):
         assert answer[:3] == [index, str(bare), False]
-        assert answer[3].startswith(str(tmp_path))
+        assert answer[3].startswith(str(folder))
 
 
-def write_program(folder, text):
-    path = folder / "program.py"
-    path.write_text(textwrap.dedent(text))
-    return path
+def test_dynamic_allocation(standalone, answers):
+    """Executors come because nodes wait for them, and stay as long as the nodes do; feeding is refused."""
+    master, folder = standalone
+    dynamic = "spark.dynamicAllocation."
+    conf = {dynamic + key: "true" for key in ("enabled", "shuffleTracking.enabled")}
+    conf |= {dynamic + "minExecutors": "0", dynamic + "executorIdleTimeout": "1s", "spark.executor.cores": "1"}
+    with spark_context(master, folder, conf=conf) as sc:
+        assert executor_count(sc) == 0
+        with pytest.raises(ValueError, match="InputMode.SPARK does not work .* Set spark.dynamicAllocation.enabled to"):
+            TFCluster.run(sc, print, None, 2, 0, input_mode=TFCluster.InputMode.SPARK)
 
+        def look(args, ctx):
+            import time
 
-def start_program(folder, text, *arguments):
-    return subprocess.Popen(
-        [sys.executable, str(write_program(folder, text)), *arguments],
-        env={**os.environ, **environment(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+            time.sleep(3)  # longer than an executor may be idle
+            return [ctx.task_index]
 
-
-def run_program(folder, text, *arguments):
-    process = start_program(folder, text, *arguments)
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
-
-
-CONTEXT = """
-    import sys
-    import time
-    from pyspark import SparkConf, SparkContext
-    from tensorflowonspark import TFCluster
-
-    conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
-    conf.setAll([word.split("=") for word in sys.argv[1:]])
-"""
+        TFCluster.run(sc, answers.program(look), None, 2, 0).shutdown(timeout=60)
+        assert [answer[0] for answer in answers.read()] == [0, 1]
+        wait_for(lambda: executor_count(sc) == 0, 30)
 
 
 def test_functions_and_classes_of_main(tmp_path):
@@ -248,21 +226,6 @@ def test_stopping_the_context_ends_the_nodes(tmp_path):
         cluster.shutdown()
 
 
-def test_dynamic_allocation_is_refused_for_feeding(tmp_path):
-    code, _, err = run_program(
-        tmp_path,
-        CONTEXT
-        + """
-    TFCluster.run(SparkContext(conf=conf), print, None, 2, 0, input_mode=TFCluster.InputMode.SPARK)
-    """,
-        "spark.dynamicAllocation.enabled=true",
-        "spark.dynamicAllocation.shuffleTracking.enabled=true",
-    )
-    assert code == 1
-    assert "ValueError: InputMode.SPARK does not work with dynamic allocation" in err
-    assert "spark.dynamicAllocation.enabled" in err
-
-
 def test_clusters_from_other_threads(tmp_path, answers):
     """Threads of Python have threads of the JVM of their own."""
     with spark_context("local[2]", tmp_path) as sc:
@@ -279,3 +242,23 @@ def test_clusters_from_other_threads(tmp_path, answers):
         thread.join(60)
         assert not failures and answers.read() == [0, 1]
         assert sc.parallelize(range(4), 2).sum() == 6
+
+
+def test_setting_that_does_not_exist(tmp_path):
+    code, _, err = run_program(
+        tmp_path,
+        CONTEXT
+        + """
+    from tensorflowonspark import TFParallel
+
+    sc = SparkContext(conf=conf)
+    for start in (lambda: TFCluster.run(sc, print, None, 1, 0), lambda: TFParallel.run(sc, print, None, 1)):
+        try:
+            start()
+        except ValueError as error:
+            print("refused:", error, file=sys.stderr)
+    """,
+        "spark.tfos.nonsense=1",
+    )
+    assert code == 0, err
+    assert len(re.findall(r"refused: .*nonsense", err)) == 2

@@ -1,12 +1,13 @@
 """TensorFlow itself on the nodes: servers, asynchronous training with native servers, exports, TensorBoard."""
 
 import importlib.util
+import json
 import os
 import urllib.request
 
 import pytest
 import spark_tools
-from spark_tools import Answers, node_processes, spark_context, wait_for
+from spark_tools import Answers, marked_processes, node_processes, spark_context, wait_for
 from tensorflowonspark import TFCluster
 
 pytest.importorskip("tensorflow")
@@ -97,6 +98,8 @@ def test_exports_of_the_chief_alone(sc, tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="TensorBoard is not installed here")
 def test_tensorboard_beside_the_chief(sc, tmp_path):
     flag = tmp_path / "flag"
+    logs = tmp_path / "logs"
+    logs.mkdir()
 
     def main(args, ctx):
         import os
@@ -105,9 +108,16 @@ def test_tensorboard_beside_the_chief(sc, tmp_path):
         while not os.path.exists(args):
             time.sleep(0.1)
 
-    cluster = TFCluster.run(sc, main, str(flag), 1, 0, tensorboard=True, log_dir=str(tmp_path))
-    with urllib.request.urlopen(cluster.tensorboard_url()) as page:
-        assert b"TensorBoard" in page.read()
-    assert cluster.cluster_info[0]["tb_port"] > 0
+    cluster = TFCluster.run(sc, main, str(flag), 2, 0, tensorboard=True, log_dir=str(logs), master_node="chief")
+    url = cluster.tensorboard_url()
+    with urllib.request.urlopen(url) as page:
+        assert b"<title>TensorBoard</title>" in page.read()
+    with urllib.request.urlopen(f"{url.rstrip('/')}/data/environment") as answer:
+        assert json.load(answer)["data_location"] == str(logs)
+    chief, worker = cluster.cluster_info
+    assert chief["job_name"] == "chief" and f":{chief['tb_port']}" in url
+    assert worker["tb_port"] == 0
+    assert len(marked_processes("tensorboard.main")) == 1
     flag.write_text("")
     cluster.shutdown(timeout=60)
+    assert not marked_processes("tensorboard.main")
