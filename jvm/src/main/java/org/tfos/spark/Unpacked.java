@@ -39,38 +39,47 @@ final class Unpacked {
     /** The command {@code tfos}, ready to run. */
     Path command() throws IOException {
         byte[] program = commandBytes();
-        List<String> reasons = new ArrayList<>();
-        for (Path folder : folders) {
-            try {
-                Path unpacked = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made));
-                Path command = unpacked.resolve("tfos");
-                // access(2) refuses programs on file systems that are mounted noexec.
-                if (Files.isExecutable(command)) {
-                    return command;
-                }
-                reasons.add(folder + " does not allow programs to be run (is it mounted noexec?)");
-            } catch (IOException e) {
-                reasons.add(folder + ": " + explain(e));
-            }
-        }
-        throw new IOException("cannot unpack the command tfos: " + String.join("; ", reasons)
-                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written and"
-                + " that allows programs to be run.");
+        return inFirstFolder("the command tfos", folder -> commandIn(folder, program));
     }
 
-    /** The folder with the content of a zip file whose name is unique for its content. */
+    /**
+     * The folder with the content of a zip file whose name is unique for its content. It is beside the command: where
+     * programs may not be run, libraries cannot be loaded either.
+     */
     Path zip(Path file) throws IOException {
         String name = file.getFileName().toString().replaceFirst("\\.zip$", "");
+        byte[] program = commandBytes();
+        return inFirstFolder(file.toString(), folder -> {
+            commandIn(folder, program);
+            return unpack(folder, name, made -> unzip(file, made));
+        });
+    }
+
+    private interface Placer {
+        Path place(Path folder) throws IOException;
+    }
+
+    private Path inFirstFolder(String what, Placer placer) throws IOException {
         List<String> reasons = new ArrayList<>();
         for (Path folder : folders) {
             try {
-                return unpack(folder, name, made -> unzip(file, made));
+                return placer.place(folder);
             } catch (IOException e) {
                 reasons.add(folder + ": " + explain(e));
             }
         }
-        throw new IOException("cannot unpack " + file + ": " + String.join("; ", reasons)
-                + ". Is the disk full? The folder is set by spark.local.dir (or SPARK_LOCAL_DIRS).");
+        throw new IOException("cannot unpack " + what + ": " + String.join("; ", reasons)
+                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written, has"
+                + " room, and allows programs to be run.");
+    }
+
+    private static Path commandIn(Path folder, byte[] program) throws IOException {
+        Path command = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made)).resolve("tfos");
+        // access(2) refuses programs on file systems that are mounted noexec.
+        if (!Files.isExecutable(command)) {
+            throw new IOException("programs may not be run there (is it mounted noexec?)");
+        }
+        return command;
     }
 
     /** Java's messages are often just a path; the class says what is wrong with it. */
