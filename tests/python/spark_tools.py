@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -22,6 +23,10 @@ SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExc
 MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4().hex
 
 
+# For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def spark_home(folder):
     """A SPARK_HOME of links to the real one: local-cluster works below it, whatever SPARK_WORKER_DIR says."""
     real = os.path.dirname(pyspark.__file__)
@@ -30,6 +35,9 @@ def spark_home(folder):
     for name in ("bin", "jars", "python", "sbin"):
         with contextlib.suppress(FileExistsError):
             os.symlink(os.path.join(real, name), os.path.join(home, name))
+    os.makedirs(os.path.join(home, "conf"), exist_ok=True)
+    with open(os.path.join(home, "conf", "spark-defaults.conf"), "w", encoding="utf-8") as file:
+        file.write(f"spark.executor.extraJavaOptions {JAVA_OPTIONS}\n")
     return home
 
 
@@ -43,15 +51,18 @@ def environment(folder):
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_WORKER_DIR": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
+        "SPARK_LAUNCHER_OPTS": JAVA_OPTIONS,
+        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
         name: value,
     }
 
 
 @contextlib.contextmanager
-def spark_context(master, folder, executors=None, conf=()):
-    """A context of this process; waits until `executors` are there."""
-    os.environ.update(environment(folder))
+def spark_context(master, folder, executors=None, conf=(), variables=()):
+    """A context of this process; waits until `executors` are there. The environment gets `variables`, too."""
+    os.environ.update(environment(folder) | dict(variables))
     settings = pyspark.SparkConf().setMaster(master).setAppName("tests")
     settings.set("spark.ui.enabled", "false").set("spark.executor.memory", "512m")
     settings.setAll(dict(conf).items())
@@ -160,6 +171,30 @@ CONTEXT = """
     conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
     conf.setAll([word.split("=") for word in sys.argv[1:]])
 """
+
+
+def listening_ports(pid):
+    """TCP ports on which a process listens."""
+    names = set()
+    for path in glob.glob(f"/proc/{pid}/fd/*"):
+        with contextlib.suppress(OSError):
+            names.add(os.readlink(path))
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+            for words in map(str.split, file.readlines()[1:]):
+                if words[3] == "0A" and f"socket:[{words[9]}]" in names:
+                    ports.add(int(words[1].rpartition(":")[2], 16))
+    return ports
+
+
+@contextlib.contextmanager
+def held_port():
+    """A port on which nobody else can listen meanwhile."""
+    with socket.socket() as held:
+        held.bind(("", 0))
+        held.listen()
+        yield held.getsockname()[1]
 
 
 class Answers:

@@ -1,17 +1,19 @@
 """TFCluster and TFParallel on two executors of one core: what programs on the nodes find, and how they end."""
 
 import argparse
+import base64
 import getpass
 import os
 import shutil
 import threading
 import time
+import urllib.request
 import zipfile
 
 import pytest
 
 import spark_tools
-from spark_tools import Answers, marked_processes, node_processes, spark_context, wait_for
+from spark_tools import Answers, held_port, listening_ports, marked_processes, node_processes, spark_context, wait_for
 from tensorflowonspark import TFCluster, TFNode, TFParallel, TFSparkNode, util
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -381,6 +383,95 @@ def test_cancelled_job_stops_the_nodes(sc):
     with pytest.raises(TFCluster.TFClusterError, match="Spark task cancelled"):
         cluster.shutdown()
     wait_for(lambda: not node_processes(), 10)
+
+
+def test_port_of_the_coordinator(sc, monkeypatch):
+    """The first of the range that is free; a range without one is an error."""
+    with held_port() as port:
+        monkeypatch.setenv("TFOS_SERVER_PORT", f"{port}-{port + 20}")
+        cluster = TFCluster.run(sc, lambda args, ctx: None, None, 2, 0)
+        (coordinator,) = marked_processes("tfos coordinator")
+        assert listening_ports(coordinator) & set(range(port + 1, port + 21))
+        cluster.shutdown(timeout=60)
+        monkeypatch.setenv("TFOS_SERVER_PORT", str(port))
+        with pytest.raises(TFCluster.TFClusterError, match=rf"{port}"):
+            TFCluster.run(sc, print, None, 2, 0)
+    monkeypatch.setenv("TFOS_SERVER_PORT", "9-nonsense")
+    with pytest.raises(ValueError, match="TFOS_SERVER_PORT"):
+        TFCluster.run(sc, print, None, 2, 0)
+
+
+def key_of_ticket(ticket):
+    """The 32 bytes of the cluster key: field 31 of a message in protobuf wire format."""
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (ticket[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if ticket[at - 1] < 0x80:
+                return value, at
+
+    at = 0
+    while at < len(ticket):
+        tag, at = varint(at)
+        length, at = varint(at) if tag & 7 == 2 else (0, varint(at)[1])
+        if tag == 31 << 3 | 2:
+            return ticket[at : at + length]
+        at += length
+    raise ValueError("the ticket has no key")
+
+
+def forms_of(key):
+    """How the key might be written: as it is, in hexadecimal, and in base64 on its own and inside of something."""
+    inside = [base64.b64encode(bytes(n) + key)[4 * (n > 0) : -4] for n in range(3)]
+    return [key, key.hex().encode(), key.hex().upper().encode(), *inside]
+
+
+def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
+    """It travels in Spark's task data alone; who may look at processes, settings, logs and the status page lacks it."""
+
+    def main(args, ctx):
+        import os
+        import time
+
+        print("started", flush=True)
+        while not os.path.exists(args):
+            time.sleep(0.05)
+
+    cluster = TFCluster.run(sc, main, str(tmp_path / "flag"), 2, 0)
+    key = key_of_ticket(cluster._session._native.ticket())
+    assert len(key) == 32
+    lines = []
+    wait_for(lambda: lines.append(capfd.readouterr().err) or "".join(lines).count("] started") == 2, 60)
+    places = {"stderr of the driver": "".join(lines).encode(), "settings": repr(sc.getConf().getAll()).encode()}
+    for path in ("/", "/status.json", "/metrics"):
+        with urllib.request.urlopen(cluster.status_url.rstrip("/") + path) as answer:
+            places[path] = answer.read()
+    processes = marked_processes()
+    assert len(node_processes()) >= 5, "a coordinator, two nodes, two programs"
+    logs = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(os.path.join(os.environ["SPARK_HOME"], "work", sc.applicationId))
+        for name in names
+        if name in ("stdout", "stderr") or name.endswith(".log")
+    ]
+    assert len([path for path in logs if path.endswith(".log")]) >= 2, logs
+    for path in [f"/proc/{pid}/{name}" for pid in processes for name in ("cmdline", "environ")] + logs:
+        with open(path, "rb") as file:
+            places[path] = file.read()
+    for place, content in places.items():
+        assert not any(form in content for form in forms_of(key)), place
+    (tmp_path / "flag").write_text("")
+    cluster.shutdown(timeout=60)
+
+
+def test_forms_of_a_key_are_found():
+    key = bytes(range(100, 132))
+    for n in range(3):
+        inside = b"x" * n + key + b"y"
+        assert sum(form in base64.b64encode(inside) for form in forms_of(key)) == 1
+    assert sum(form in repr(key.hex()).encode() for form in forms_of(key)) == 1
 
 
 def test_cluster_says_what_it_is(sc):

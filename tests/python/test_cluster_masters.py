@@ -145,6 +145,44 @@ def test_dynamic_allocation(standalone, answers):
         wait_for(lambda: executor_count(sc) == 0, 30)
 
 
+@pytest.fixture
+def noexec(tmp_path):
+    """A folder in which no program may be run."""
+    folder = tmp_path / "noexec"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"a folder cannot be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_temporary_folder_without_programs(tmp_path, noexec, answers):
+    """Neither java.io.tmpdir nor the first of Spark's local folders lets programs run or libraries be loaded."""
+    local = tmp_path / "local"
+    local.mkdir()
+    conf = {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={noexec}", "spark.executorEnv.TMPDIR": str(noexec)}
+    variables = {"SPARK_LOCAL_DIRS": f"{noexec},{local}"}
+    with spark_context("local-cluster[1,2,1024]", tmp_path, executors=1, conf=conf, variables=variables) as sc:
+
+        def look(args, ctx):
+            import os
+            import tempfile
+
+            import tensorflowonspark
+            from tensorflowonspark import records
+
+            path = os.path.join(args, f"{ctx.task_index}.tfrecord")
+            records.write(path, {"x": [ctx.task_index]})
+            return [tempfile.gettempdir(), os.readlink(f"/proc/{os.getppid()}/exe"), tensorflowonspark.__file__]
+
+        TFCluster.run(sc, answers.program(look), str(tmp_path), 2, 0).shutdown(timeout=60)
+    assert len(answers.read()) == 2
+    for temporary, command, package in answers.read():
+        assert temporary == str(noexec)
+        assert command.startswith(str(local)) and package.startswith(str(local))
+
+
 def test_functions_and_classes_of_main(tmp_path):
     code, out, err = run_program(
         tmp_path,
