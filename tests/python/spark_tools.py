@@ -60,9 +60,9 @@ def environment(folder):
 
 
 @contextlib.contextmanager
-def spark_context(master, folder, executors=None, conf=(), variables=()):
-    """A context of this process; waits until `executors` are there. The environment gets `variables`, too."""
-    os.environ.update(environment(folder) | dict(variables))
+def spark_context(master, folder, executors=None, conf=()):
+    """A context of this process; waits until `executors` are there. The first one's JVM and folders serve them all."""
+    os.environ.update(environment(folder))
     settings = pyspark.SparkConf().setMaster(master).setAppName("tests")
     settings.set("spark.ui.enabled", "false").set("spark.executor.memory", "512m")
     settings.setAll(dict(conf).items())
@@ -140,23 +140,23 @@ def standalone_cluster(folder, cores):
         yield master
 
 
-def start_program(folder, text, *arguments, launch=(sys.executable,)):
-    """Starts a driver: Python, or what `launch` says, with a script of this text."""
+def start_program(folder, text, *arguments, launch=(sys.executable,), variables=()):
+    """Starts a driver: Python, or what `launch` says, with a script. `variables` go to its environment."""
     path = os.path.join(folder, "program.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(textwrap.dedent(text))
     return subprocess.Popen(
         [*launch, path, *arguments],
-        env={**os.environ, **environment(folder)},
+        env={**os.environ, **environment(folder), **dict(variables)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def run_program(folder, text, *arguments, launch=(sys.executable,)):
+def run_program(folder, text, *arguments, **options):
     """Runs a driver to its end. Returns its exit code, stdout and stderr."""
-    process = start_program(folder, text, *arguments, launch=launch)
+    process = start_program(folder, text, *arguments, **options)
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
@@ -169,7 +169,7 @@ CONTEXT = """
     from tensorflowonspark import TFCluster
 
     conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false")
-    conf.setAll([word.split("=") for word in sys.argv[1:]])
+    conf.setAll([word.split("=", 1) for word in sys.argv[1:]])
 """
 
 

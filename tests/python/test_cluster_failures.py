@@ -146,7 +146,7 @@ from spark_tools import spark_context
 from test_cluster_failures import running
 
 folder = pathlib.Path(sys.argv[2])
-with spark_context("local-cluster[2,1,1024]", folder / "spark", executors=2) as sc:
+with spark_context("local-cluster[1,2,1024]", folder / "spark", executors=1) as sc:
     with running(sc, folder) as (cluster, _):
         try:
             print("ready", flush=True)

@@ -14,6 +14,9 @@ from spark_tools import (
     CONTEXT,
     Answers,
     executor_count,
+    held_port,
+    listening_ports,
+    marked_processes,
     node_processes,
     run_program,
     spark_context,
@@ -123,12 +126,19 @@ def test_standalone_master_and_executors_without_anything(standalone, tmp_path, 
         assert answer[3].startswith(str(folder))
 
 
-def test_dynamic_allocation(standalone, answers):
-    """Executors come because nodes wait for them, and stay as long as the nodes do; feeding is refused."""
+def test_dynamic_allocation(standalone, answers, monkeypatch):
+    """Executors come because nodes wait for them, and stay as long as the nodes do; feeding is refused.
+
+    The coordinator has a port of the range that Spark's settings name, which comes before the environment.
+    """
     master, folder = standalone
+    with held_port() as first:
+        ports = range(first + 1, first + 21)
+    monkeypatch.setenv("TFOS_SERVER_PORT", str(first))
     dynamic = "spark.dynamicAllocation."
     conf = {dynamic + key: "true" for key in ("enabled", "shuffleTracking.enabled")}
     conf |= {dynamic + "minExecutors": "0", dynamic + "executorIdleTimeout": "1s", "spark.executor.cores": "1"}
+    conf["spark.tfos.server.port"] = f"{ports[0]}-{ports[-1]}"
     with spark_context(master, folder, conf=conf) as sc:
         assert executor_count(sc) == 0
         with pytest.raises(ValueError, match="InputMode.SPARK does not work .* Set spark.dynamicAllocation.enabled to"):
@@ -138,10 +148,13 @@ def test_dynamic_allocation(standalone, answers):
             import time
 
             time.sleep(3)  # longer than an executor may be idle
-            return [ctx.task_index]
+            return ctx.task_index
 
-        TFCluster.run(sc, answers.program(look), None, 2, 0).shutdown(timeout=60)
-        assert [answer[0] for answer in answers.read()] == [0, 1]
+        cluster = TFCluster.run(sc, answers.program(look), None, 2, 0)
+        (coordinator,) = marked_processes("tfos coordinator")
+        assert listening_ports(coordinator) & set(ports)
+        cluster.shutdown(timeout=60)
+        assert answers.read() == [0, 1]
         wait_for(lambda: executor_count(sc) == 0, 30)
 
 
@@ -157,28 +170,37 @@ def noexec(tmp_path):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_temporary_folder_without_programs(tmp_path, noexec, answers):
+def test_temporary_folder_without_programs(tmp_path, noexec):
     """Neither java.io.tmpdir nor the first of Spark's local folders lets programs run or libraries be loaded."""
     local = tmp_path / "local"
     local.mkdir()
-    conf = {"spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={noexec}", "spark.executorEnv.TMPDIR": str(noexec)}
-    variables = {"SPARK_LOCAL_DIRS": f"{noexec},{local}"}
-    with spark_context("local-cluster[1,2,1024]", tmp_path, executors=1, conf=conf, variables=variables) as sc:
+    code, _, err = run_program(
+        tmp_path,
+        CONTEXT
+        + """
+    def main(args, ctx):
+        import os
+        import tempfile
+        import tensorflowonspark
+        from tensorflowonspark import records
 
-        def look(args, ctx):
-            import os
-            import tempfile
+        records.write(f"{args}/{ctx.task_index}.tfrecord", {"x": [ctx.task_index]})
+        command = os.readlink(f"/proc/{os.getppid()}/exe")
+        print("seen", tempfile.gettempdir(), command, tensorflowonspark.__file__)
 
-            import tensorflowonspark
-            from tensorflowonspark import records
-
-            path = os.path.join(args, f"{ctx.task_index}.tfrecord")
-            records.write(path, {"x": [ctx.task_index]})
-            return [tempfile.gettempdir(), os.readlink(f"/proc/{os.getppid()}/exe"), tensorflowonspark.__file__]
-
-        TFCluster.run(sc, answers.program(look), str(tmp_path), 2, 0).shutdown(timeout=60)
-    assert len(answers.read()) == 2
-    for temporary, command, package in answers.read():
+    TFCluster.run(SparkContext(conf=conf), main, conf.get("spark.tests.folder"), 2, 0).shutdown()
+    """,
+        f"spark.tests.folder={tmp_path}",
+        "spark.master=local-cluster[1,2,1024]",
+        "spark.executor.memory=512m",
+        f"spark.executor.extraJavaOptions=-Djava.io.tmpdir={noexec}",
+        f"spark.executorEnv.TMPDIR={noexec}",
+        variables={"SPARK_LOCAL_DIRS": f"{noexec},{local}", "TMPDIR": str(noexec)},
+    )
+    assert code == 0, err
+    seen = re.findall(r"\] seen (\S+) (\S+) (\S+)\n", err)
+    assert len(seen) == 2, err
+    for temporary, command, package in seen:
         assert temporary == str(noexec)
         assert command.startswith(str(local)) and package.startswith(str(local))
 

@@ -72,7 +72,7 @@ def check_output(code, out, err):
 
 def test_flags_of_spark_submit(tmp_path, flags):
     submit = [os.path.join(spark_tools.spark_home(tmp_path), "bin", "spark-submit")]
-    launch = [*submit, "--master", "local-cluster[2,1,1024]", *flags]
+    launch = [*submit, "--master", "local-cluster[1,2,1024]", *flags]
     check_output(*run_program(tmp_path, MAP_FUN, launch=launch))
 
 
