@@ -100,6 +100,7 @@ static void kill_all(keeping *keeper)
             (void)!read(keeper->signals, &info, sizeof info);
         }
     }
+    left = left > 0 ? left : 1; /* it is 0 when /proc could not be read; somebody is there all the same */
     tell(keeper, TFOS__KEEPER_GONE, 0, 0, reap(keeper) ? (int)left : 0);
     keeper->child_ended = false;
 }

@@ -92,10 +92,10 @@ static tfos_status read_all(tfos__processes *out, tfos_error *error)
 {
     DIR *folder = opendir("/proc");
     tfos_status status = TFOS_OK;
+    out->count = 0;
     if (folder == NULL) {
         return tfos__fail_errno(error, errno, "cannot list /proc");
     }
-    out->count = 0;
     for (struct dirent *entry = readdir(folder); entry != NULL && status == TFOS_OK; entry = readdir(folder)) {
         char *end;
         long pid = strtol(entry->d_name, &end, 10);
@@ -105,6 +105,9 @@ static tfos_status read_all(tfos__processes *out, tfos_error *error)
         }
     }
     closedir(folder);
+    if (status != TFOS_OK) {
+        out->count = 0; /* so far it has everybody's processes, and callers kill */
+    }
     return status;
 }
 
@@ -160,8 +163,10 @@ size_t tfos__processes_kill_below(tfos__processes *scratch)
     enum { MOST_ROUNDS = 8 };
     size_t before = 0;
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        if (tfos__processes_below(getpid(), scratch, NULL) != TFOS_OK || scratch->count == 0 ||
-            (round > 0 && scratch->count == before)) {
+        if (tfos__processes_below(getpid(), scratch, NULL) != TFOS_OK) {
+            return 0;
+        }
+        if (scratch->count == 0 || (round > 0 && scratch->count == before)) {
             break;
         }
         before = scratch->count;

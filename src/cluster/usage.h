@@ -26,13 +26,14 @@ typedef struct tfos__processes {
 /* False when there is no such process. */
 bool tfos__process_read(pid_t pid, tfos__process *out);
 
-/* Every process below `root`, however deep, without `root` itself. What `out` had before is replaced. */
+/* Every process below `root`, however deep, without `root` itself. What `out` had before is replaced; after a failure
+ * it is empty. */
 tfos_status tfos__processes_below(pid_t root, tfos__processes *out, tfos_error *error);
 
 void tfos__processes_reset(tfos__processes *processes);
 
 /* Sends SIGKILL to every process below this one. They are stopped first, so that none is born meanwhile. Returns how
- * many there were; call it again until waitpid knows of none. */
+ * many there were; call it again until waitpid knows of none. When they cannot be listed, nobody gets a signal. */
 size_t tfos__processes_kill_below(tfos__processes *scratch);
 
 /* What all processes below `root` use; `root` itself counts only by the children that it has waited for. `known` keeps

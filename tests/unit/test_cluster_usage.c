@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,27 @@
 #include <cmocka.h>
 
 #include "cluster/usage.h"
+
+/* The linker puts these in the place of realloc and kill (tests/CMakeLists.txt). */
+static bool out_of_memory;
+static bool only_count_signals;
+static size_t signals;
+
+void *__real_realloc(void *at, size_t bytes);
+void *__wrap_realloc(void *at, size_t bytes);
+int __real_kill(pid_t pid, int number);
+int __wrap_kill(pid_t pid, int number);
+
+void *__wrap_realloc(void *at, size_t bytes)
+{
+    return out_of_memory ? NULL : __real_realloc(at, bytes);
+}
+
+int __wrap_kill(pid_t pid, int number)
+{
+    signals++;
+    return only_count_signals ? 0 : __real_kill(pid, number);
+}
 
 static void test_a_process(void **state)
 {
@@ -67,6 +89,62 @@ static void test_those_below(void **state)
     assert_int_equal(waitpid(-1, NULL, 0), -1);
     assert_int_equal(tfos__processes_kill_below(&below), 0);
     tfos__processes_reset(&below);
+}
+
+/* How many signals would be sent. */
+static size_t count_signals(tfos__processes *scratch)
+{
+    signals = 0;
+    only_count_signals = true;
+    tfos__processes_kill_below(scratch);
+    only_count_signals = false;
+    return signals;
+}
+
+static void kill_all(tfos__processes *scratch)
+{
+    tfos__processes_kill_below(scratch);
+    while (waitpid(-1, NULL, 0) > 0) {}
+    tfos__processes_reset(scratch);
+}
+
+/* Half a list of all processes is nothing to kill by. */
+static void test_no_memory_for_the_list(void **state)
+{
+    (void)state;
+    tfos__processes below = {.at = malloc(sizeof *below.at), .capacity = 1};
+    start_two();
+    out_of_memory = true;
+    tfos_status status = tfos__processes_below(getpid(), &below, NULL);
+    size_t count = below.count;
+    size_t sent = count_signals(&below);
+    out_of_memory = false;
+    kill_all(&below);
+    assert_int_equal(status, TFOS_NO_MEMORY);
+    assert_int_equal(count, 0);
+    assert_int_equal(sent, 0);
+}
+
+/* Those of the last look may be others by now. */
+static void test_proc_cannot_be_listed(void **state)
+{
+    (void)state;
+    tfos__processes below = {0};
+    struct rlimit before;
+    start_two();
+    assert_int_equal(tfos__processes_below(getpid(), &below, NULL), TFOS_OK);
+    assert_int_equal(below.count, 2);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    size_t sent = count_signals(&below);
+    tfos_status status = tfos__processes_below(getpid(), &below, NULL);
+    size_t count = below.count;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    kill_all(&below);
+    assert_int_not_equal(status, TFOS_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(sent, 0);
 }
 
 /* Those who are known are asked again; new ones are found by a look. */
@@ -210,6 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_process),
         cmocka_unit_test(test_those_below),
+        cmocka_unit_test(test_no_memory_for_the_list),
+        cmocka_unit_test(test_proc_cannot_be_listed),
         cmocka_unit_test(test_usage_of_those_below),
         cmocka_unit_test(test_cpu_of_the_dead),
         WITH_ROOT(test_version_2),
