@@ -22,6 +22,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "cluster/node_state.h"
+#include "cluster/note.h"
 
 void tfos__node_note(tfos__node *node, const char *format, ...)
 {
@@ -31,7 +32,7 @@ void tfos__node_note(tfos__node *node, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line + used, sizeof line - used, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "%s\n", line);
+    tfos__note("%s", line + used);
     tfos__journal_note(node->journal, (int64_t)uv_now(&node->loop), line);
     tfos__node_journal_schedule(node);
 }
@@ -71,7 +72,7 @@ void tfos__node_done(tfos__node *node, tfos__node_exit code)
     node->phase = TFOS__LIFE_DONE;
     node->exit = code;
     say_ended(node);
-    if (node->link == NULL) {
+    if (!node->link_ready) {
         tfos__node_leave(node);
         return;
     }
@@ -125,7 +126,8 @@ static void finish(tfos__node *node)
     tfos__journal_tail(node->journal, &node->tail, NULL);
     node->exit = exit_of(node);
     node->phase = TFOS__LIFE_REPORTING;
-    if (node->cause == TFOS__CAUSE_REFUSED || node->cause == TFOS__CAUSE_COORDINATOR) {
+    /* A coordinator that has never heard of this node has nothing to hear of its end. */
+    if (node->cause == TFOS__CAUSE_REFUSED || node->cause == TFOS__CAUSE_COORDINATOR || !node->connected) {
         tfos__node_done(node, node->exit);
         return;
     }
@@ -199,68 +201,97 @@ static void on_stop(uv_timer_t *timer)
     }
 }
 
-/* What came first stays, but nobody can be told once there is nobody to tell; and a child that has ended has ended. */
-__attribute__((format(printf, 3, 0))) static void take_cause(tfos__node *node, tfos__node_cause cause,
+/* What came first stays, but nobody can be told once there is nobody to tell; and a child that has ended has ended.
+ * Whether there is something to note: that comes after the signals, because it writes to files. */
+__attribute__((format(printf, 3, 0))) static bool take_cause(tfos__node *node, tfos__node_cause cause,
                                                              const char *format, va_list arguments)
 {
     bool nobody_to_tell = cause == TFOS__CAUSE_REFUSED || cause == TFOS__CAUSE_COORDINATOR;
     bool replaces = cause == TFOS__CAUSE_EXECUTOR && node->cause < TFOS__CAUSE_EXECUTOR && !node->child_over;
     bool first = node->cause == TFOS__CAUSE_NONE && !node->child_over;
-    if (node->phase < TFOS__LIFE_REPORTING && (nobody_to_tell || replaces || first)) {
-        node->cause = cause;
-        vsnprintf(node->cause_text, sizeof node->cause_text, format, arguments);
-        if (cause != TFOS__CAUSE_STOP) {
-            tfos__node_note(node, "%s", node->cause_text);
-        }
+    if (node->phase >= TFOS__LIFE_REPORTING || !(nobody_to_tell || replaces || first)) {
+        return false;
+    }
+    node->cause = cause;
+    vsnprintf(node->cause_text, sizeof node->cause_text, format, arguments);
+    return cause != TFOS__CAUSE_STOP;
+}
+
+static bool has_child(const tfos__node *node)
+{
+    return node->phase >= TFOS__LIFE_STARTING && node->phase <= TFOS__LIFE_CHILD && !node->child_over;
+}
+
+static void note_cause(tfos__node *node, bool is_new)
+{
+    if (is_new) {
+        tfos__node_note(node, "%s", node->cause_text);
     }
 }
 
-/* Whether there is no child to be stopped: then the node ends at once. */
-static bool end_without_child(tfos__node *node)
+/* A node that never had a child has nothing to wait for. */
+static void end_without_child(tfos__node *node)
 {
     if (node->phase < TFOS__LIFE_STARTING) {
         finish(node);
-        return true;
     }
-    return node->phase > TFOS__LIFE_CHILD || node->child_over;
+}
+
+static void stop_child(tfos__node *node, uint64_t grace_ms)
+{
+    uint64_t most_ms = UINT64_C(365) * 24 * 3600 * 1000;
+    uint64_t due = uv_now(&node->loop) + (grace_ms < most_ms ? grace_ms : most_ms);
+    if (node->stage == TFOS__STAGE_NONE) {
+        node->stage = TFOS__STAGE_GRACE;
+        tfos__node_send_state(node, TFOS__NODE_STOPPING);
+    } else if (node->stage != TFOS__STAGE_GRACE || due >= node->stop_ms) {
+        return;
+    }
+    node->stop_ms = due;
+    if (grace_ms == 0) {
+        on_stop(&node->stop_timer);
+    } else {
+        uv_timer_start(&node->stop_timer, on_stop, due - uv_now(&node->loop), 0);
+    }
 }
 
 void tfos__node_stop(tfos__node *node, tfos__node_cause cause, uint64_t grace_ms, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    take_cause(node, cause, format, arguments);
+    bool is_new = take_cause(node, cause, format, arguments);
     va_end(arguments);
-    if (end_without_child(node)) {
-        return;
+    if (has_child(node)) {
+        stop_child(node, grace_ms);
+        note_cause(node, is_new);
+    } else {
+        note_cause(node, is_new);
+        end_without_child(node);
     }
-    uint64_t most_ms = UINT64_C(365) * 24 * 3600 * 1000;
-    uint64_t due = uv_now(&node->loop) + (grace_ms < most_ms ? grace_ms : most_ms);
-    if (node->stage == TFOS__STAGE_NONE) {
-        node->stage = TFOS__STAGE_GRACE;
-        node->stop_ms = due;
-        tfos__node_send_state(node, TFOS__NODE_STOPPING);
-    } else if (node->stage != TFOS__STAGE_GRACE || due >= node->stop_ms) {
-        return;
-    }
-    node->stop_ms = due;
-    uv_timer_start(&node->stop_timer, on_stop, due - uv_now(&node->loop), 0);
 }
 
 void tfos__node_kill(tfos__node *node, tfos__node_cause cause, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    take_cause(node, cause, format, arguments);
+    bool is_new = take_cause(node, cause, format, arguments);
     va_end(arguments);
+    if (has_child(node)) {
+        if (node->stage != TFOS__STAGE_KILL) {
+            kill_now(node);
+        }
+        note_cause(node, is_new);
+        return;
+    }
+    note_cause(node, is_new);
     if (node->phase == TFOS__LIFE_REPORTING) {
         if (cause == TFOS__CAUSE_EXECUTOR) {
             wait_for_bye(node);
         } else {
             tfos__node_done(node, TFOS__NODE_EXIT_COORDINATOR_LOST);
         }
-    } else if (!end_without_child(node) && node->stage != TFOS__STAGE_KILL) {
-        kill_now(node);
+    } else {
+        end_without_child(node);
     }
 }
 
@@ -353,7 +384,7 @@ static bool is_pipe(int file)
 
 static tfos__node_exit fail(const tfos_error *error, tfos__node_exit code)
 {
-    fprintf(stderr, "tfos: %s\n", error->message);
+    tfos__note("%s", error->message);
     return code;
 }
 

@@ -280,6 +280,7 @@ static void on_ready(tfos__link *link, void *context)
     tfos__node *node = context;
     (void)link;
     node->link_ready = true;
+    node->connected = true;
     node->failures = 0;
     node->refusals = 0;
     node->beats_sent = 0;

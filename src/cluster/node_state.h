@@ -124,7 +124,8 @@ typedef struct tfos__node {
     tfos__tls_context *tls;
     tfos__link *link;
     bool link_ready;
-    bool known; /* the coordinator has answered as to one that is registered */
+    bool connected; /* it was, at least once */
+    bool known;     /* the coordinator has answered as to one that is registered */
     int failures;
     int refusals;
     uv_timer_t retry_timer;

@@ -100,6 +100,7 @@ typedef struct helper_start {
     const uint8_t *key;
     const char *host;
     const char *cgroup; /* the executor enters this folder of cgroups first */
+    bool stuck_errors;  /* the node's stderr is a full pipe that nobody reads */
 } helper_start;
 
 /* Starts an executor, a process of its own, which starts `tfos node` with these orders. */

@@ -165,6 +165,20 @@ static void test_executor_lost_while_nvidia_smi_hangs(void **state)
     assert_true(helper_now_ms() - before < 4000);
 }
 
+/* The coordinator has not heard of the node: nobody is waited for. */
+static void test_stdin_ends_while_nvidia_smi_hangs(void **state)
+{
+    (void)state;
+    const char *const program[] = {"/bin/true", NULL};
+    put_tool("sleep 1000");
+    helper_executor_start(&s->executor, &s->it, &(helper_start){.program = program, .outside = {s->path}});
+    helper_executor_tell(&s->executor, 'C');
+    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 5000), 7);
+    assert_string_equal((const char *)s->executor.said.data, "ended cancelled\n");
+    helper_expect_in((const char *)s->executor.complained.data, "tfos: stdin ended: the Spark task was cancelled\n");
+    assert_int_equal(s->it.connections, 0);
+}
+
 /* ---- TensorBoard ---- */
 
 static const char server[] =
@@ -311,6 +325,7 @@ int main(void)
         TEST(test_gpus_of_a_broken_nvidia_smi),
         TEST(test_gpus_of_an_nvidia_smi_that_hangs),
         TEST(test_executor_lost_while_nvidia_smi_hangs),
+        TEST(test_stdin_ends_while_nvidia_smi_hangs),
         TEST(test_tensorboard),
         TEST(test_tensorboard_at_a_given_port),
         TEST(test_tensorboard_only_beside_the_chief),

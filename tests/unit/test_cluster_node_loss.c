@@ -188,6 +188,20 @@ static void test_stdin_ends(void **state)
     assert_string_equal((const char *)s->executor.said.data, "running\nended cancelled\n");
 }
 
+/* Nobody reads stderr, as when the disk of the executor's logs is full. */
+static void test_stdin_ends_and_stderr_is_stuck(void **state)
+{
+    (void)state;
+    const char *const program[] = {"/bin/sh", "-c", family, NULL};
+    helper_executor_start(&s->executor, &s->it,
+                          &(helper_start){.program = program, .settings = {"node.kill_ms=200"}, .stuck_errors = true});
+    helper_wait_log(&s->it, &s->it.out, "ready", 10000);
+    helper_executor_tell(&s->executor, 'C');
+    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 5000), 7);
+    assert_int_equal(s->it.outcome, TFOS__OUTCOME_CANCELLED);
+    helper_expect_in((const char *)s->it.err.data, "tfos: stdin ended: the Spark task was cancelled\n");
+}
+
 static void test_stdin_ends_before_a_role(void **state)
 {
     (void)state;
@@ -329,6 +343,7 @@ int main(void)
         TEST(test_the_executor_is_killed_before_a_role),
         TEST(test_executor_and_coordinator_are_gone),
         TEST(test_stdin_ends),
+        TEST(test_stdin_ends_and_stderr_is_stuck),
         TEST(test_stdin_ends_before_a_role),
         TEST(test_the_coordinator_is_gone),
         TEST(test_nobody_ever_listened),
