@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "cluster/link.h"
+#include "cluster/note.h"
 #include "cluster/page.h"
 #include "cluster/roster.h"
 #include "cluster/status.h"
@@ -206,8 +207,7 @@ static void note_refusal(coordinator *self, size_t cause, uint64_t *count, const
     ++*count;
     if (!self->told[cause]) {
         self->told[cause] = true;
-        fprintf(stderr, "tfos coordinator: refused a connection: %s (further ones of this kind are only counted)\n",
-                text);
+        tfos__note("refused a connection: %s (further ones of this kind are only counted)", text);
     }
 }
 

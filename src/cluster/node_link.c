@@ -146,7 +146,7 @@ static void send_beat(tfos__node *node)
     tfos__message message;
     tfos__usage usage = {0};
     if (node->child_pid > 0 && !node->keeper_dead) {
-        bool look_for_new = node->beats_sent % LOOK_EVERY == 0;
+        bool look_for_new = node->beats_sent % LOOK_EVERY == 0 || node->rss_bytes == 0; /* nothing was seen yet */
         usage = tfos__usage_below(node->keeper.pid, look_for_new, &node->known_below);
         if (usage.rss_bytes > 0) {
             node->rss_bytes = usage.rss_bytes;

@@ -107,6 +107,7 @@ def test_page_shows_a_running_cluster(browser):
     with cluster(3, ps=1, master="chief", tensorboard=tensorboard) as made:
         made.wait_until_running()
         made.wait_for(lambda status: any(node["tensorboard"] for node in status["nodes"]))
+        made.wait_for(lambda status: all(node["rss_bytes"] > 2**20 for node in status["nodes"]))  # a beat has come
         browser.open(made.url)
         badges = "[...document.querySelectorAll('#nodes .badge.good')]"
         browser.wait(f"{badges}.map(e => e.innerText).join() == 'running,running,running'")
