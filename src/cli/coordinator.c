@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cluster/coordinator.h"
+#include "cluster/seclude.h"
 
 static bool is_socket(int file)
 {
@@ -31,6 +32,7 @@ static int run(int argc, char **argv)
     tfos_error error;
     int code;
     char unused;
+    tfos__seclude();
     if (!tfos__cli_parse(&tfos__cli_coordinator, argc, argv, &unused, &inputs, &code)) {
         return code;
     }

@@ -1,8 +1,11 @@
 /* tfos node: the process beside an executor. A Spark task starts it with a pipe as its stdin. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cluster/node.h"
+#include "cluster/seclude.h"
 
 static void print_exit_codes(void)
 {
@@ -25,6 +28,7 @@ static int run(int argc, char **argv)
     tfos__cli_inputs inputs;
     int code;
     char unused;
+    tfos__seclude();
     if (!tfos__cli_parse(&tfos__cli_node, argc, argv, &unused, &inputs, &code)) {
         return code;
     }
@@ -33,7 +37,11 @@ static int run(int argc, char **argv)
     if (extra > 0) {
         return tfos__cli_fail_usage("`tfos node` takes no arguments; `tfos node --help` tells more");
     }
-    return (int)tfos__node_run();
+    code = (int)tfos__node_run();
+    /* Not by way of exit: it would wait for the thread that resolves the coordinator's name, and nobody knows for how
+     * long name servers do not answer. */
+    fflush(NULL);
+    _exit(code);
 }
 
 const tfos__cli_command tfos__cli_node = {

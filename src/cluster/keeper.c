@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "cluster/seclude.h"
 #include "cluster/usage.h"
 
 enum { ORDER_START = 1, ORDER_SIGNAL, ORDER_END };
@@ -199,6 +200,7 @@ _Noreturn static void become(const command *what, int problem, pid_t keeper)
         _exit(127);
     }
     default_signals();
+    tfos__seclude_undo();
     volunteer_for_the_oom_killer();
     int kept = fcntl(problem, F_DUPFD_CLOEXEC, 128);
     if (kept >= 0 && place_files(what->files, what->head.files)) {

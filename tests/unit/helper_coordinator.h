@@ -101,6 +101,7 @@ typedef struct helper_start {
     const char *host;
     const char *cgroup; /* the executor enters this folder of cgroups first */
     bool stuck_errors;  /* the node's stderr is a full pipe that nobody reads */
+    int leak;           /* this number is an open file in the executor that its children inherit, if not 0 */
 } helper_start;
 
 /* Starts an executor, a process of its own, which starts `tfos node` with these orders. */

@@ -157,6 +157,9 @@ _Noreturn static void be_executor(const helper_executor *executor, const helper_
         dup2(input[0], 0);
         dup2(output[1], 1);
         dup2(error_file, 2);
+        if (start->leak != 0) {
+            dup2(error_file, start->leak);
+        }
         execl(getenv("TFOS_COMMAND"), "tfos", "node", (char *)NULL);
         _exit(99);
     }

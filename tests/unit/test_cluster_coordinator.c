@@ -182,6 +182,25 @@ static void test_a_cluster_lives_and_ends(void **state)
     close_scene(&s);
 }
 
+/* A file that the driver has open, for whoever inherits it, is not held by the coordinator. */
+static void test_files_of_the_driver(void **state)
+{
+    (void)state;
+    scene s;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    start_two(&s);
+    close(ends[1]);
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    int closed = poll(&end, 1, 0);
+    s.node[0].ends_on_stop = true;
+    helper_node_end(&s.node[1], TFOS__OUTCOME_EXITED, "");
+    work_until(&s, is_over);
+    close_scene(&s);
+    close(ends[0]);
+    assert_int_equal(closed, 1);
+}
+
 static void test_a_failure_reaches_driver_and_nodes(void **state)
 {
     (void)state;
@@ -639,6 +658,7 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cluster_lives_and_ends),
+        cmocka_unit_test(test_files_of_the_driver),
         cmocka_unit_test(test_a_failure_reaches_driver_and_nodes),
         cmocka_unit_test(test_a_closed_connection_is_a_lost_node),
         cmocka_unit_test(test_a_stranger_with_another_key),

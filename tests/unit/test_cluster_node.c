@@ -3,8 +3,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -88,6 +91,61 @@ static void test_payload_and_files(void **state)
     helper_expect_in((const char *)s->it.out.data, "sealed\n");
     helper_expect_in((const char *)s->it.out.data, "0 1 2 3 4 5 ");
     assert_null(strstr((const char *)s->it.out.data, " 6 "));
+}
+
+static bool is_open(pid_t pid, int file)
+{
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, file);
+    return lstat(path, &info) == 0;
+}
+
+/* What the executor had open is not held by those who live longer. */
+static void test_files_of_the_executor(void **state)
+{
+    (void)state;
+    enum { LEAK = 77 };
+    const char *const program[] = {"/bin/sh", "-c", "echo parent $PPID.; sleep 1000; true", NULL};
+    helper_executor_start(&s->executor, &s->it, &(helper_start){.program = program, .leak = LEAK});
+    helper_wait_log(&s->it, &s->it.out, ".\n", 10000);
+    long keeper = 0;
+    assert_int_equal(sscanf((const char *)s->it.out.data, "parent %ld", &keeper), 1);
+    assert_true(is_open((pid_t)keeper, 0) && is_open((pid_t)s->it.node_pid, 0));
+    assert_false(is_open((pid_t)keeper, LEAK));
+    assert_false(is_open((pid_t)s->it.node_pid, LEAK));
+    helper_coordinator_stop(&s->it, 0);
+    expect_end(0, TFOS__OUTCOME_STOPPED);
+}
+
+/* A core of the node would have the key in it; one of the program is the user's. */
+static void test_core_dumps(void **state)
+{
+    (void)state;
+    char path[64];
+    char text[4096] = "";
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_CORE, &before), 0);
+    struct rlimit most = {.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_CORE, &most), 0);
+    start_script("grep core /proc/self/limits; sleep 1000; true");
+    assert_int_equal(setrlimit(RLIMIT_CORE, &before), 0);
+    helper_wait_log(&s->it, &s->it.out, "\n", 10000);
+    char soft[32] = "";
+    char hard[32] = "";
+    assert_int_equal(sscanf((const char *)s->it.out.data, "Max core file size %31s %31s", soft, hard), 2);
+    assert_string_equal(soft, hard);
+    snprintf(path, sizeof path, "/proc/%ld/limits", (long)s->it.node_pid);
+    FILE *limits = fopen(path, "r");
+    assert_non_null(limits);
+    assert_true(fread(text, 1, sizeof text - 1, limits) > 0);
+    fclose(limits);
+    const char *line = strstr(text, "Max core file size");
+    assert_non_null(line);
+    assert_int_equal(sscanf(line, "Max core file size %31s", soft), 1);
+    assert_string_equal(soft, "0");
+    helper_coordinator_stop(&s->it, 0);
+    expect_end(0, TFOS__OUTCOME_STOPPED);
 }
 
 static void test_a_traceback(void **state)
@@ -286,6 +344,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_that_finishes),
         TEST(test_payload_and_files),
+        TEST(test_files_of_the_executor),
+        TEST(test_core_dumps),
         TEST(test_a_traceback),
         TEST(test_an_exit_code),
         TEST(test_a_signal),

@@ -202,6 +202,24 @@ static void test_stdin_ends_and_stderr_is_stuck(void **state)
     helper_expect_in((const char *)s->it.err.data, "tfos: stdin ended: the Spark task was cancelled\n");
 }
 
+/* A name server that does not answer holds up a thread, but not the end of the node. */
+static void test_stdin_ends_while_the_resolver_hangs(void **state)
+{
+    (void)state;
+    const char *const program[] = {"/bin/true", NULL};
+    char preload[600];
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%.500s/stand_in_resolver_that_hangs.so",
+             getenv("TFOS_TEST_STAND_INS"));
+    helper_executor_start(&s->executor, &s->it,
+                          &(helper_start){.program = program,
+                                          .host = "coordinator.invalid",
+                                          .outside = {preload, "ASAN_OPTIONS=verify_asan_link_order=0"}});
+    helper_run_for(&s->it, 300); /* or it would end before it asks, which is as good */
+    helper_executor_tell(&s->executor, 'C');
+    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 5000), 7);
+    assert_string_equal((const char *)s->executor.said.data, "ended cancelled\n");
+}
+
 static void test_stdin_ends_before_a_role(void **state)
 {
     (void)state;
@@ -344,6 +362,7 @@ int main(void)
         TEST(test_executor_and_coordinator_are_gone),
         TEST(test_stdin_ends),
         TEST(test_stdin_ends_and_stderr_is_stuck),
+        TEST(test_stdin_ends_while_the_resolver_hangs),
         TEST(test_stdin_ends_before_a_role),
         TEST(test_the_coordinator_is_gone),
         TEST(test_nobody_ever_listened),
