@@ -1,5 +1,5 @@
-/* close_range where the kernel has it (Linux 5.9), else one by one. The limit on cores is remembered in the process, and
- * so in the keeper, which is forked from it and starts the programs. */
+/* close_range where the kernel has it (Linux 5.9), else one by one. The limit on cores is remembered in the process,
+ * and so in the keeper, which is forked from it and starts the programs. */
 #include "cluster/seclude.h"
 
 #include <dirent.h>
