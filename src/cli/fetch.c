@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cli/cli.h"
 
@@ -28,13 +29,6 @@ typedef struct fetch {
     bool complete;
     bool too_large;
 } fetch;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static tfos_status fail_url(const char *url, const char *what, tfos_error *error)
 {
@@ -86,7 +80,7 @@ static bool wait_for(const fetch *self, short what)
 {
     for (;;) {
         struct pollfd poll_of = {.fd = self->socket, .events = what};
-        int64_t left = self->deadline_ms - now_ms();
+        int64_t left = self->deadline_ms - tfos__clock_ms();
         int count = left > 0 ? poll(&poll_of, 1, (int)left) : 0;
         if (count > 0) {
             return true;
@@ -226,7 +220,7 @@ static tfos_status receive_answer(fetch *self, tfos_error *error)
 
 tfos_status tfos__cli_fetch(const char *url, const char *file, tfos__buffer *body, tfos_error *error)
 {
-    fetch self = {.url = url, .deadline_ms = now_ms() + FETCH_MS, .socket = -1, .body = body};
+    fetch self = {.url = url, .deadline_ms = tfos__clock_ms() + FETCH_MS, .socket = -1, .body = body};
     TFOS_TRY(split_url(&self, file, error));
     TFOS_TRY(connect_to_host(&self, error));
     tfos_status status = send_request(&self, error);

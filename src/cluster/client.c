@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cluster/message.h"
 #include "cluster/plan.h"
@@ -56,13 +57,6 @@ void tfos_cluster_options_init(tfos_cluster_options *options)
 }
 
 /* ---- the socket ---- */
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static tfos_status send_all(int socket, const uint8_t *bytes, size_t count, tfos_error *error)
 {
@@ -126,7 +120,7 @@ static tfos_status send_message(tfos_cluster *cluster, const tfos__message *mess
 /* Waits for the next message. END when the time is over. */
 static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__message *out, tfos_error *error)
 {
-    int64_t deadline = timeout_ms < 0 ? INT64_MAX : monotonic_ms() + timeout_ms;
+    int64_t deadline = timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + timeout_ms;
     tfos__buffer *in = &cluster->in;
     tfos__buffer_shift(in, cluster->in_used);
     cluster->in_used = 0;
@@ -139,14 +133,14 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
             cluster->in_used = sizeof(uint32_t) + count;
             return tfos__message_decode(in->data + sizeof(uint32_t), count, out, error);
         }
-        int64_t left = deadline == INT64_MAX ? 1000 : deadline - monotonic_ms();
+        int64_t left = deadline == INT64_MAX ? 1000 : deadline - tfos__clock_ms();
         struct pollfd wait = {.fd = cluster->socket, .events = POLLIN};
         int ready = poll(&wait, 1, (int)tfos__max_i64(0, tfos__min_i64(left, 1000)));
         if (ready < 0 && errno != EINTR) {
             return tfos__fail_errno(error, errno, "cannot wait for the coordinator");
         }
         if (ready <= 0) {
-            int64_t now = monotonic_ms();
+            int64_t now = tfos__clock_ms();
             if (cluster->lease_ms > 0 && now - cluster->heard_ms > cluster->lease_ms) {
                 return tfos__fail(error, TFOS_IO,
                                   "the coordinator (pid %d) has been silent for %" PRId64
@@ -164,7 +158,7 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
             return fail_gone(cluster, error);
         }
         in->size += got > 0 ? (size_t)got : 0;
-        cluster->heard_ms = monotonic_ms();
+        cluster->heard_ms = tfos__clock_ms();
     }
 }
 
@@ -416,10 +410,10 @@ tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cl
     if (cluster->over) {
         return TFOS_END;
     }
-    int64_t deadline = timeout_ms < 0 ? -1 : monotonic_ms() + timeout_ms;
+    int64_t deadline = timeout_ms < 0 ? -1 : tfos__clock_ms() + timeout_ms;
     tfos_status status;
     do {
-        int64_t left = deadline < 0 ? -1 : tfos__max_i64(0, deadline - monotonic_ms());
+        int64_t left = deadline < 0 ? -1 : tfos__max_i64(0, deadline - tfos__clock_ms());
         status = receive(cluster, left, &message, error);
     } while (status == TFOS_OK && message.type == TFOS__MESSAGE_BEAT);
     if (status == TFOS_END) {
@@ -467,11 +461,11 @@ tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_er
 /* Waits for a child that has been told to go; one that does not is killed. */
 static void reap(pid_t pid, int64_t patience_ms)
 {
-    int64_t deadline = monotonic_ms() + patience_ms;
+    int64_t deadline = tfos__clock_ms() + patience_ms;
     int64_t pause_ms = 1;
     int code;
     while (waitpid(pid, &code, WNOHANG) == 0) {
-        if (monotonic_ms() > deadline) {
+        if (tfos__clock_ms() > deadline) {
             kill(pid, SIGKILL);
             deadline = INT64_MAX;
         }

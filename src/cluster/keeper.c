@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "cluster/seclude.h"
 #include "cluster/usage.h"
@@ -81,19 +82,12 @@ static bool reap(keeping *keeper)
     return pid == 0;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Kills until nobody is left, or until time is up: a process inside a system call that hangs cannot be killed. */
 static void kill_all(keeping *keeper)
 {
-    int64_t deadline = now_ms() + TFOS__KEEPER_PATIENCE_MS;
+    int64_t deadline = tfos__clock_ms() + TFOS__KEEPER_PATIENCE_MS;
     size_t left = 0;
-    while (reap(keeper) && now_ms() < deadline) {
+    while (reap(keeper) && tfos__clock_ms() < deadline) {
         left = tfos__processes_kill_below(&keeper->scratch);
         struct pollfd ended = {.fd = keeper->signals, .events = POLLIN};
         if (poll(&ended, 1, 20) > 0) {

@@ -12,22 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "cluster/message.h"
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static tfos_status read_bytes(int file, void *to, size_t count, int64_t deadline, tfos_error *error)
 {
     for (size_t done = 0; done < count;) {
         struct pollfd wait = {.fd = file, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - tfos__clock_ms();
         int ready = left > 0 ? poll(&wait, 1, (int)left) : 0;
         if (ready == 0) {
             return tfos__fail(error, TFOS_IO, "the orders on stdin did not come in time: %zu of %zu bytes", done,
@@ -149,7 +143,7 @@ static tfos_status take_message(const tfos__message *message, tfos__orders *out,
 
 tfos_status tfos__orders_read(int file, int timeout_ms, tfos__orders *out, tfos_error *error)
 {
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = tfos__clock_ms() + timeout_ms;
     uint8_t length[sizeof(uint32_t)];
     tfos__message message;
     *out = (tfos__orders){.payload = -1};

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 extern char **environ;
@@ -318,13 +319,6 @@ static const char question[] = "import importlib.util, os, sys\n"
                                "for folder in spec and spec.submodule_search_locations or []:\n"
                                "    sys.stdout.buffer.write(b'\\ntfos:' + os.fsencode(folder) + b'\\n')\n";
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* A process group of its own, so that a wrapper script ends together with what it started; signals as they are by
  * default, whatever the process that we are in has done to them. */
 static int start_python(const char *interpreter, int output, pid_t *out)
@@ -360,11 +354,11 @@ static int start_python(const char *interpreter, int output, pid_t *out)
 static bool read_answer(int from, char answer[MAX_ANSWER_BYTES])
 {
     size_t used = 0;
-    int64_t deadline = now_ms() + ASK_MS;
+    int64_t deadline = tfos__clock_ms() + ASK_MS;
     answer[0] = '\0';
     while (used + 1 < MAX_ANSWER_BYTES) {
         struct pollfd wait = {.fd = from, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - tfos__clock_ms();
         if (left <= 0) {
             return false;
         }
