@@ -1,0 +1,136 @@
+/* The ledger: which rows of which partition have been fed, so that every row is fed once per epoch whatever Spark does
+ * with its tasks.
+ *
+ * It is a state machine without sockets or clocks: the coordinator tells it what happened and does what it answers. A
+ * producer is known by a number that the coordinator gives it when it connects.
+ *
+ *   IDLE ──admit──► FEEDING ──exhaust──► DRAINING ──complete──► COMPLETE
+ *                      │                    │
+ *                      └──leave─────────────┴──► FENCING ──every node has answered──► IDLE, with the rows that are fed
+ *
+ * A second attempt at a partition that is FEEDING, DRAINING or FENCING is parked. It is let in when the first has left,
+ * and told to go home (the partition is complete) when the first has completed it; until then Spark must believe that
+ * it works, because Spark kills the others as soon as one attempt returns.
+ *
+ * A producer commits its rows in order, to whichever lanes, and never begins a batch before the one before it is in its
+ * lane. So what an attempt has fed is always the first rows of its partition, up to the last one found in any lane.
+ * When a producer leaves before its partition is complete, every node is asked to fence it: no lane of that attempt
+ * takes another entry, none is opened, and the answer is the number behind the last row that was committed there. The
+ * largest of them is where the next attempt goes on. What was committed will be consumed, for a lane outlives its
+ * producer; and if the consumer dies, so does the cluster. */
+#ifndef TFOS_FEED_LEDGER_H
+#define TFOS_FEED_LEDGER_H
+
+#include "tfos.h"
+
+typedef struct tfos__ledger tfos__ledger;
+
+/* A try at a partition in an epoch of a feed. */
+typedef struct tfos__attempt {
+    uint64_t feed;
+    uint64_t epoch;
+    uint64_t partition;
+    uint64_t attempt;
+} tfos__attempt;
+
+typedef struct tfos__ledger_feed {
+    uint64_t feed;
+    uint64_t partitions;
+    bool determinate; /* Spark computes a partition in the same order every time */
+    bool again;       /* otherwise: feed a partition again and count the duplicates; false: an error */
+} tfos__ledger_feed;
+
+typedef enum tfos__admission {
+    TFOS__ADMISSION_GRANTED,
+    TFOS__ADMISSION_COMPLETE, /* the partition has been fed in this epoch: return, all is well */
+    TFOS__ADMISSION_ENDED,    /* the feed was ended by its consumers: return, all is well */
+    TFOS__ADMISSION_FAILED,   /* the feed, or this partition, cannot be fed: the error says why */
+} tfos__admission;
+
+/* What the ledger wants done. Called from within the functions below; must not call back into the ledger. */
+typedef struct tfos__ledger_calls {
+    /* Answers a producer that asked to be admitted, at once or later. GRANTED: `fed` rows at the beginning are to be
+     * left out. `error` is NULL unless FAILED. */
+    void (*answer)(void *context, uint64_t producer, tfos__admission admission, uint64_t fed, const tfos_error *error);
+    /* Has every node fence an attempt; each live one answers, see tfos__ledger_fenced. */
+    void (*fence)(void *context, const tfos__attempt *attempt);
+    /* Every row of the epoch is in a lane: nodes may end it when they have no more rows. */
+    void (*mark)(void *context, uint64_t feed, uint64_t epoch);
+    /* A producer that is feeding is to stop: the feed has ended. */
+    void (*stop)(void *context, uint64_t producer);
+    void *context;
+} tfos__ledger_calls;
+
+tfos_status tfos__ledger_new(const tfos__ledger_calls *calls, tfos__ledger **out, tfos_error *error);
+void tfos__ledger_free(tfos__ledger *ledger);
+
+/* The driver opens a feed, and begins its epochs one after the other; an epoch that is begun again (the cluster was
+ * restarted, the job failed and is repeated) starts from nothing. INVALID for a feed that exists, or an epoch before
+ * the current one. */
+tfos_status tfos__ledger_open(tfos__ledger *ledger, const tfos__ledger_feed *feed, tfos_error *error);
+tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epoch, tfos_error *error);
+
+/* The driver is done with a feed; its counts are kept for reports, the rest is freed. */
+void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed);
+
+/* A producer asks to feed; calls.answer follows, now or later. */
+void tfos__ledger_admit(tfos__ledger *ledger, uint64_t producer, const tfos__attempt *attempt);
+
+/* A producer has put its last row into a lane; the partition has so many rows in all. */
+void tfos__ledger_exhaust(tfos__ledger *ledger, uint64_t producer, uint64_t rows);
+
+/* … and all of them were consumed. */
+void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer);
+
+/* A producer found a row that cannot be fed: the feed fails, every later attempt gets this error at once. The message
+ * is the producer's. */
+void tfos__ledger_fail(tfos__ledger *ledger, uint64_t producer, const tfos_error *error);
+
+/* A producer's connection is gone; `nodes` is how many nodes will answer the fence. 0: it is fenced already. */
+void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, uint32_t nodes);
+
+/* A node has fenced an attempt: the rows before `fed` are in lanes, of this node or others, or were consumed. A node
+ * that is lost counts as one that answered, with 0. */
+void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint64_t fed);
+
+/* The consumers want no more of a feed, or (for all feeds, UINT64_MAX) the cluster is ending: producers are stopped,
+ * later ones are told ENDED. */
+void tfos__ledger_end(tfos__ledger *ledger, uint64_t feed);
+
+typedef struct tfos__ledger_counts {
+    uint64_t partitions;
+    uint64_t complete;
+    uint64_t feeding; /* admitted and not complete */
+    uint64_t waiting; /* parked attempts */
+    uint64_t epoch;
+    uint64_t rows;       /* of the partitions that are complete or exhausted */
+    uint64_t skipped;    /* partitions that were not fed because the feed had ended */
+    uint64_t takeovers;  /* attempts that went on where another had stopped */
+    uint64_t duplicates; /* rows fed again, with `again` */
+    bool ended;
+    bool failed;
+} tfos__ledger_counts;
+
+/* False for an unknown feed. */
+bool tfos__ledger_count(const tfos__ledger *ledger, uint64_t feed, tfos__ledger_counts *out);
+
+/* One partition of the current epoch, for reports. */
+typedef enum tfos__partition_state {
+    TFOS__PARTITION_IDLE,
+    TFOS__PARTITION_FEEDING,
+    TFOS__PARTITION_DRAINING,
+    TFOS__PARTITION_FENCING,
+    TFOS__PARTITION_COMPLETE,
+    TFOS__PARTITION_SKIPPED,
+} tfos__partition_state;
+
+typedef struct tfos__partition_view {
+    tfos__partition_state state;
+    uint64_t rows;     /* known when exhausted */
+    uint64_t attempts; /* that were let in */
+    uint64_t fed;      /* rows known to have been committed by attempts that left */
+} tfos__partition_view;
+
+bool tfos__ledger_partition(const tfos__ledger *ledger, uint64_t feed, uint64_t partition, tfos__partition_view *out);
+
+#endif
