@@ -10,6 +10,9 @@
  *   index            the offsets of a TFRecord file, for seeking and splitting.
  *   cluster          TensorFlow nodes on Spark executors, as the driver sees them: a coordinator process and its
  * events.
+ *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster.
+ *   feed             the rows of a queue, as the program on a node takes them.
+ *   spark rows       Spark's UnsafeRows in, batches out.
  *
  * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
  * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
@@ -294,6 +297,14 @@ TFOS_API tfos_status tfos_schema_from_json(const char *text, size_t bytes, tfos_
  * Owner: the caller frees *out with tfos_string_free.
  * Thread: any, while nobody adds fields. */
 TFOS_API tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_error *error);
+
+/* A text that travels with a schema and means nothing to the core: how a shell makes its own values of the columns. It
+ * is no part of the JSON form unless there is one. LIMIT beyond a MiB.
+ *
+ * Owner: the note is copied; NULL removes it. What tfos_schema_note returns (NULL: none) is the schema's.
+ * Thread: as tfos_schema_add; reading as tfos_schema_field. */
+TFOS_API tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note, tfos_error *error);
+TFOS_API const char *tfos_schema_note(const tfos_schema *schema);
 
 /* Exports the schema as an Arrow struct type, for consumers that want the type before the first batch.
  *
@@ -724,6 +735,8 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
+    TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch, state is "open", "epoch", "ended" or "failed",
+                          * text says why */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 
@@ -779,6 +792,186 @@ TFOS_API tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason
  * Owner: frees `cluster`.
  * Thread: any, when no other call is under way. */
 TFOS_API void tfos_cluster_close(tfos_cluster *cluster);
+
+/* ---- Feeding: the driver's side --------------------------------------------------------------------------------- */
+
+typedef struct tfos_feed_options {
+    const char *queue;  /* "input" */
+    int64_t partitions; /* of the data, in every epoch */
+    bool inference;     /* a result comes back for each row */
+    bool determinate;   /* Spark computes a partition in the same order every time … */
+    bool again;         /* … or it may be fed again from the beginning if its task dies */
+    int64_t timeout_ms; /* without progress, while there are rows that nobody consumes */
+} tfos_feed_options;
+
+/* Opens a feed; an event FEED with its number and the state "open" follows.
+ *
+ * Owner: `options` is copied.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
+                                       tfos_error *error);
+
+/* Begins an epoch of a feed, from nothing if it was begun before; an event FEED with the state "epoch" follows. Spark
+ * tasks may then feed with the ticket for it.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
+
+/* What a Spark task needs to feed; the cluster key is inside, so it must travel in Spark's own task data and nowhere
+ * else.
+ *
+ * Owner: the caller frees *bytes with free().
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, uint8_t **bytes,
+                                              size_t *count, tfos_error *error);
+
+/* The driver is done with a feed.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error);
+
+/* No feed of any queue will follow: every consumer comes to its end when it has read what is there.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_end_of_feed(tfos_cluster *cluster, tfos_error *error);
+
+/* ---- Feeding: a Spark task ------------------------------------------------------------------------------------- */
+
+typedef struct tfos_feeder tfos_feeder;
+
+typedef struct tfos_feeder_options {
+    const void *ticket;
+    size_t ticket_bytes;
+    uint64_t partition;
+    uint64_t attempt; /* TaskContext.taskAttemptId() */
+    const char *host; /* of the executor, for messages */
+    /* NULL, or: asked about ten times a second by the thread that waits in a call; true ends the call with CANCELLED.
+     */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+} tfos_feeder_options;
+
+/* Asks to feed a partition, and waits until that is decided: as long as another attempt feeds it. END: there is nothing
+ * to do, for the partition has been fed or the feed has ended; the task returns.
+ *
+ * Owner: the caller closes *out with tfos_feeder_close. Everything in `options` is copied.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **out, tfos_error *error);
+
+/* How many rows at the beginning of the partition an earlier attempt has fed. They are to be passed all the same (the
+ * feeder leaves them out), or may be skipped with tfos_feeder_skip where that is cheaper.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_feeder_fed(const tfos_feeder *feeder);
+
+/* The next `rows` rows were not passed, because they have been fed. At most what is left of tfos_feeder_fed.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
+
+/* Feeds the rows of a batch, waiting for room. END: the feed has ended and wants no more; the task returns. A schema
+ * that differs from that of the batch before is sent along. LIMIT names a row that is larger than a lane.
+ *
+ * Owner: `batch` stays the caller's.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
+
+/* With inference: the results that have come, in the order of the rows. `wait`: until there are some. END: as many have
+ * come as rows were fed, and tfos_feeder_finish was called or the feed has ended. MISMATCH when there are more or
+ * fewer. OK with *out NULL: nothing has come.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error);
+
+/* The partition has no more rows. Waits until all of them were consumed, unless this is inference, where results are
+ * to be taken first. END: the feed has ended before that.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error);
+
+/* A row cannot be fed: the whole feed fails with this message, which names the partition already or not.
+ *
+ * Owner: `failure` is copied.
+ * Thread: one at a time per feeder. */
+TFOS_API void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure);
+
+/* Leaves. A partition that is not finished can be taken over by another attempt.
+ *
+ * Owner: frees `feeder`.
+ * Thread: when no other call is under way. */
+TFOS_API void tfos_feeder_close(tfos_feeder *feeder);
+
+/* ---- Feed: the program on a node --------------------------------------------------------------------------------- */
+
+/* The rows of one queue. A process that a node has started finds them by itself (TFOS_FEED_FD). */
+typedef struct tfos_feed tfos_feed;
+
+/* NOT_FOUND when this process is no program of a node, or the node is not fed by Spark.
+ *
+ * Owner: the caller closes *out with tfos_feed_close. Several handles of one queue share its rows.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_error *error);
+
+typedef struct tfos_feed_want {
+    int64_t rows;       /* most rows of the batch; it has fewer only at an end */
+    bool split_epochs;  /* the end of an epoch is an end: TFOS_END comes once for each */
+    bool split_batches; /* rows of different schemas, partitions or lanes need not be joined: fewer rows may come */
+    int64_t timeout_ms; /* -1: as long as it takes; otherwise CANCELLED after so long without a row */
+    const char *const *columns; /* NULL: all; else these, in this order */
+    size_t column_count;
+    bool (*interrupted)(void *context); /* as in tfos_feeder_options; also CANCELLED */
+    void *interrupted_context;
+} tfos_feed_want;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_feed_want_init(tfos_feed_want *want);
+
+/* The next rows, copied out of the lanes: they count as consumed. A batch has rows of one schema: when the schema
+ * changes it ends early, and so it does at the end of a partition of inference. END: the epoch has ended
+ * (split_epochs), or the feed; after the end of the feed every further call gives END.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free.
+ * Thread: any; calls for one queue are serialized. */
+TFOS_API tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error);
+
+/* The schema of the queue, as soon as it is known: that of the first rows that any producer has fed to any node. Waits
+ * as tfos_feed_next does. END: the feed ended before it had rows.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_schema **out,
+                                      tfos_error *error);
+
+/* Whether the feed has ended and every row was taken.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API bool tfos_feed_ended(tfos_feed *feed);
+
+/* Ends feeding for the whole cluster: what is left is skipped.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error);
+
+/* Results for the rows that were taken, in their order, one for each. MISMATCH when there are more than rows without a
+ * result.
+ *
+ * Owner: `batch` stays the caller's.
+ * Thread: any; calls for one queue are serialized. */
+TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, tfos_error *error);
+
+/* Owner: frees `feed`.
+ * Thread: when no other call with this handle is under way. */
+TFOS_API void tfos_feed_close(tfos_feed *feed);
 
 #ifdef __cplusplus
 }
