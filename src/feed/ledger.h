@@ -25,6 +25,8 @@
 
 typedef struct tfos__ledger tfos__ledger;
 
+enum { TFOS__LEDGER_PARTITIONS_MOST = 16 << 20 }; /* of a feed */
+
 /* A try at a partition in an epoch of a feed. */
 typedef struct tfos__attempt {
     uint64_t feed;
@@ -50,13 +52,15 @@ typedef enum tfos__admission {
 /* What the ledger wants done. Called from within the functions below; must not call back into the ledger. */
 typedef struct tfos__ledger_calls {
     /* Answers a producer that asked to be admitted, at once or later. GRANTED: `fed` rows at the beginning are to be
-     * left out. `error` is NULL unless FAILED. */
+     * left out. `error` is NULL unless FAILED. FAILED may also follow GRANTED, when the feed fails while the producer
+     * is feeding: it gives up with this error. */
     void (*answer)(void *context, uint64_t producer, tfos__admission admission, uint64_t fed, const tfos_error *error);
     /* Has every node fence an attempt; each live one answers, see tfos__ledger_fenced. */
     void (*fence)(void *context, const tfos__attempt *attempt);
-    /* Every row of the epoch is in a lane: nodes may end it when they have no more rows. */
+    /* Every row of the epoch is in a lane: nodes may end it when they have no more rows. Given once. A feed that feeds
+     * partitions again gets it when all rows were consumed, for only then will none be fed again. */
     void (*mark)(void *context, uint64_t feed, uint64_t epoch);
-    /* A producer that is feeding is to stop: the feed has ended. */
+    /* A producer that is feeding is to stop: the feed has ended, or its epoch is over. */
     void (*stop)(void *context, uint64_t producer);
     void *context;
 } tfos__ledger_calls;
@@ -66,11 +70,12 @@ void tfos__ledger_free(tfos__ledger *ledger);
 
 /* The driver opens a feed, and begins its epochs one after the other; an epoch that is begun again (the cluster was
  * restarted, the job failed and is repeated) starts from nothing. INVALID for a feed that exists, or an epoch before
- * the current one. */
+ * the current one; LIMIT for too many partitions; the feed's own error when it has failed. */
 tfos_status tfos__ledger_open(tfos__ledger *ledger, const tfos__ledger_feed *feed, tfos_error *error);
 tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epoch, tfos_error *error);
 
-/* The driver is done with a feed; its counts are kept for reports, the rest is freed. */
+/* The driver is done with a feed: producers that it still has are sent home. Its counts are kept for reports, the rest
+ * is freed. */
 void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed);
 
 /* A producer asks to feed; calls.answer follows, now or later. */
@@ -86,12 +91,16 @@ void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer);
  * is the producer's. */
 void tfos__ledger_fail(tfos__ledger *ledger, uint64_t producer, const tfos_error *error);
 
-/* A producer's connection is gone; `nodes` is how many nodes will answer the fence. 0: it is fenced already. */
-void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, uint32_t nodes);
+/* A producer's connection is gone. `nodes` are the numbers of the nodes that calls.fence will reach and that will
+ * answer; without any, it is fenced already. */
+void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, const uint32_t *nodes, size_t count);
 
-/* A node has fenced an attempt: the rows before `fed` are in lanes, of this node or others, or were consumed. A node
- * that is lost counts as one that answered, with 0. */
-void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint64_t fed);
+/* A node has fenced an attempt: the rows before `fed` are in lanes, of this node or others, or were consumed. An answer
+ * that is not waited for, because it comes twice or too late, changes nothing. */
+void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint32_t node, uint64_t fed);
+
+/* A node is lost: it counts as one that has answered every fence, with 0. */
+void tfos__ledger_lose(tfos__ledger *ledger, uint32_t node);
 
 /* The consumers want no more of a feed, or (for all feeds, UINT64_MAX) the cluster is ending: producers are stopped,
  * later ones are told ENDED. */
@@ -99,14 +108,14 @@ void tfos__ledger_end(tfos__ledger *ledger, uint64_t feed);
 
 typedef struct tfos__ledger_counts {
     uint64_t partitions;
-    uint64_t complete;
-    uint64_t feeding; /* admitted and not complete */
-    uint64_t waiting; /* parked attempts */
+    uint64_t complete; /* in this epoch, like what follows */
+    uint64_t feeding;  /* admitted and not complete */
+    uint64_t waiting;  /* parked attempts */
     uint64_t epoch;
     uint64_t rows;       /* of the partitions that are complete or exhausted */
-    uint64_t skipped;    /* partitions that were not fed because the feed had ended */
-    uint64_t takeovers;  /* attempts that went on where another had stopped */
-    uint64_t duplicates; /* rows fed again, with `again` */
+    uint64_t skipped;    /* partitions that will not be completed because the feed has ended */
+    uint64_t takeovers;  /* in all epochs: attempts that went on where another had stopped */
+    uint64_t duplicates; /* in all epochs: rows of attempts after which the partition was fed again */
     bool ended;
     bool failed;
 } tfos__ledger_counts;
