@@ -333,6 +333,7 @@ static PyObject *schema_copy(const tfos_schema *from)
     if (status != TFOS_OK) {
         return raise_error(&error);
     }
+    status = tfos_schema_set_note(copy, tfos_schema_note(from), &error);
     for (size_t i = 0; kind != TFOS_RECORD_BYTES && i < tfos_schema_field_count(from) && status == TFOS_OK; i++) {
         status = tfos_schema_add(copy, tfos_schema_field(from, i), &error);
     }

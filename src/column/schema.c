@@ -20,9 +20,10 @@ struct tfos_schema {
     size_t capacity;
     uint32_t *slots;
     size_t slot_count; /* a power of two */
+    char *note;        /* NULL: none */
 };
 
-enum { FIRST_CAPACITY = 16 };
+enum { FIRST_CAPACITY = 16, MAX_NOTE_BYTES = 1 << 20 };
 
 static const char *const type_names[] = {
 #define NAME(name, text, format, width) text,
@@ -219,6 +220,7 @@ void tfos_schema_free(tfos_schema *schema)
     }
     free(schema->fields);
     free(schema->slots);
+    free(schema->note);
     free(schema);
 }
 
@@ -260,6 +262,30 @@ tfos_status tfos_schema_add(tfos_schema *schema, const tfos_field *field, tfos_e
     return append(schema, field, error);
 }
 
+tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note, tfos_error *error)
+{
+    char *copy = NULL;
+    if (note != NULL) {
+        size_t bytes = strlen(note);
+        if (bytes > MAX_NOTE_BYTES) {
+            return tfos__fail(error, TFOS_LIMIT, "the note of a schema has at most %d bytes, found %zu", MAX_NOTE_BYTES,
+                              bytes);
+        }
+        /* The JSON form is text. */
+        size_t valid = tfos__utf8_valid_prefix(note, bytes);
+        if (valid != bytes) {
+            return tfos__fail(error, TFOS_ENCODING, "the note of a schema is not valid UTF-8 at byte %zu", valid);
+        }
+        copy = strdup(note);
+        if (copy == NULL) {
+            return tfos__fail_memory(error, bytes + 1);
+        }
+    }
+    free(schema->note);
+    schema->note = copy;
+    return TFOS_OK;
+}
+
 /* ---- questions ---- */
 
 tfos_record_kind tfos_schema_kind(const tfos_schema *schema)
@@ -276,6 +302,11 @@ const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t index)
 {
     assert(index < schema->count);
     return &schema->fields[index];
+}
+
+const char *tfos_schema_note(const tfos_schema *schema)
+{
+    return schema->note;
 }
 
 /* "a, b, c, …": what the user could have meant. */
@@ -299,7 +330,7 @@ tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *nam
 {
     tfos_schema *chosen;
     TFOS_TRY(tfos_schema_new(schema->kind, &chosen, error));
-    tfos_status status = TFOS_OK;
+    tfos_status status = tfos_schema_set_note(chosen, schema->note, error);
     for (size_t i = 0; i < count && status == TFOS_OK; i++) {
         int64_t at = tfos_schema_find(schema, names[i]);
         if (at < 0) {

@@ -8,7 +8,7 @@
  *
  * "record" is example (the default), sequence_example or bytes. "shape" is [] for a scalar (the default), [n] for a
  * list of n, [null] for a list of any length. "nullable" and, in a sequence_example, "feature_list" are false unless
- * said. */
+ * said. "note" beside "fields" is a text that means nothing here: it is kept, and written again. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -192,15 +192,26 @@ static tfos_status add_fields(tfos_schema *schema, json_object *root, tfos_error
     return TFOS_OK;
 }
 
+static tfos_status get_note(tfos_schema *schema, json_object *root, tfos_error *error)
+{
+    const char *note;
+    if (!json_object_object_get_ex(root, "note", NULL)) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(get_string(root, "note", "top", &note, error));
+    return tfos_schema_set_note(schema, note, error);
+}
+
 static tfos_status schema_of(json_object *root, tfos_schema **out, tfos_error *error)
 {
-    static const char *const known[] = {"record", "fields", NULL};
+    static const char *const known[] = {"record", "note", "fields", NULL};
     tfos_record_kind kind;
     TFOS_TRY(check_keys(root, known, "top", error));
     TFOS_TRY(get_kind(root, &kind, error));
     tfos_schema *schema;
     TFOS_TRY(tfos_schema_new(kind, &schema, error));
-    tfos_status status = add_fields(schema, root, error);
+    tfos_status status = get_note(schema, root, error);
+    status = status == TFOS_OK ? add_fields(schema, root, error) : status;
     if (status != TFOS_OK) {
         tfos_schema_free(schema);
         return status;
@@ -248,19 +259,38 @@ static tfos_status put_field(tfos__buffer *text, const tfos_field *field, tfos_e
                                field->feature_list ? ", \"feature_list\": true" : "");
 }
 
+static tfos_status put_note(tfos__buffer *text, const char *note, tfos_error *error)
+{
+    if (note == NULL) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(tfos__buffer_printf(text, error, ",\n \"note\": "));
+    return put_string(text, note, error);
+}
+
+static tfos_status put_fields(tfos__buffer *text, const tfos_schema *schema, tfos_error *error)
+{
+    size_t count = tfos_schema_field_count(schema);
+    TFOS_TRY(tfos__buffer_printf(text, error, ",\n \"fields\": ["));
+    for (size_t i = 0; i < count; i++) {
+        TFOS_TRY(tfos__buffer_printf(text, error, "%s\n  ", i == 0 ? "" : ","));
+        TFOS_TRY(put_field(text, tfos_schema_field(schema, i), error));
+    }
+    return tfos__buffer_printf(text, error, "]}");
+}
+
+static tfos_status put_schema(tfos__buffer *text, const tfos_schema *schema, tfos_error *error)
+{
+    const char *kind = tfos_record_kind_name(tfos_schema_kind(schema));
+    TFOS_TRY(tfos__buffer_printf(text, error, "{\"record\": \"%s\"", kind));
+    TFOS_TRY(put_note(text, tfos_schema_note(schema), error));
+    return put_fields(text, schema, error);
+}
+
 tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, tfos_error *error)
 {
     tfos__buffer text = {0};
-    tfos_status status = tfos__buffer_printf(&text, error, "{\"record\": \"%s\",\n \"fields\": [",
-                                             tfos_record_kind_name(tfos_schema_kind(schema)));
-    size_t count = tfos_schema_field_count(schema);
-    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
-        status = tfos__buffer_printf(&text, error, "%s\n  ", i == 0 ? "" : ",");
-        status = status == TFOS_OK ? put_field(&text, tfos_schema_field(schema, i), error) : status;
-    }
-    if (status == TFOS_OK) {
-        status = tfos__buffer_printf(&text, error, "]}");
-    }
+    tfos_status status = put_schema(&text, schema, error);
     if (status == TFOS_OK) {
         char *copy = strndup((const char *)text.data, text.size);
         if (copy != NULL) {

@@ -13,6 +13,10 @@
 static void expect_same_fields(const tfos_schema *left, const tfos_schema *right)
 {
     assert_int_equal(tfos_schema_kind(left), tfos_schema_kind(right));
+    assert_int_equal(tfos_schema_note(left) == NULL, tfos_schema_note(right) == NULL);
+    if (tfos_schema_note(left) != NULL) {
+        assert_string_equal(tfos_schema_note(left), tfos_schema_note(right));
+    }
     assert_int_equal(tfos_schema_field_count(left), tfos_schema_field_count(right));
     for (size_t i = 0; i < tfos_schema_field_count(left); i++) {
         const tfos_field *a = tfos_schema_field(left, i);
@@ -54,6 +58,43 @@ static void test_the_form_that_is_written(void **state)
                        "  { \"name\": \"tags/x\", \"type\": \"string\", \"shape\": [ null ], \"nullable\": true },\n"
                        "  { \"name\": \"label\", \"type\": \"int64\", \"shape\": [ ], \"nullable\": false }]}");
     tfos_string_free(text);
+    tfos_schema_free(schema);
+}
+
+static void test_a_note_travels_along(void **state)
+{
+    (void)state;
+    tfos_schema *schema = helper_schema("{\"note\": \"x\\u0001\", \"fields\":[{\"name\":\"a\",\"type\":\"int64\"}]}");
+    tfos_schema *chosen = NULL;
+    char *text = NULL;
+    tfos_error error = {0};
+    assert_string_equal(tfos_schema_note(schema), "x\x01");
+    assert_int_equal(tfos_schema_set_note(schema, "{\"rows\": \"…\"}\n", NULL), TFOS_OK);
+    round_trip(schema);
+    assert_int_equal(tfos_schema_to_json(schema, &text, NULL), TFOS_OK);
+    helper_expect_text(text, "{\"record\": \"example\",\n \"note\": \"{\\\"rows\\\": \\\"…\\\"}\\u000a\",\n"
+                             " \"fields\": [\n  { \"name\": \"a\", \"type\": \"int64\", \"shape\": [ ], "
+                             "\"nullable\": false }]}");
+    tfos_string_free(text);
+    assert_int_equal(tfos_schema_select(schema, (const char *const[]){"a"}, 1, &chosen, NULL), TFOS_OK);
+    assert_string_equal(tfos_schema_note(chosen), "{\"rows\": \"…\"}\n");
+    /* A note that is refused leaves the one that was there. */
+    assert_int_equal(tfos_schema_set_note(chosen, "\xff", &error), TFOS_ENCODING);
+    helper_expect_in(error.message, "not valid UTF-8 at byte 0");
+    char *large = malloc((1 << 20) + 2);
+    assert_non_null(large);
+    memset(large, 'n', (1 << 20) + 1);
+    large[(1 << 20) + 1] = '\0';
+    assert_int_equal(tfos_schema_set_note(chosen, large, &error), TFOS_LIMIT);
+    assert_string_equal(tfos_schema_note(chosen), "{\"rows\": \"…\"}\n");
+    large[1 << 20] = '\0';
+    assert_int_equal(tfos_schema_set_note(chosen, large, &error), TFOS_OK);
+    round_trip(chosen);
+    assert_int_equal(tfos_schema_set_note(chosen, NULL, NULL), TFOS_OK);
+    assert_null(tfos_schema_note(chosen));
+    round_trip(chosen);
+    free(large);
+    tfos_schema_free(chosen);
     tfos_schema_free(schema);
 }
 
@@ -163,6 +204,8 @@ static void test_every_mistake_is_named(void **state)
         {"{\"fields\": [{\"name\": \"a\", \"type\": \"int64\"}, {\"name\": \"a\", \"type\": \"float\"}]}", "twice"},
         {"{\"record\": \"exampel\", \"fields\": []}", "example, sequence_example or bytes, found 'exampel'"},
         {"{\"record\": 1, \"fields\": []}", "\"record\" must be a string"},
+        {"{\"note\": 1, \"fields\": []}", "\"note\" must be a string"},
+        {"{\"note\": \"a\\u0000\", \"fields\": []}", "\"note\" contains a NUL character"},
         {"{\"record\": \"auto\", \"fields\": []}", "found 'auto'"},
         {"{\"record\": \"bytes\", \"fields\": 3}", "\"fields\" must be an array"},
         {"{\"record\": \"bytes\", \"fields\": [{\"name\": \"label\", \"type\": \"int64\"}]}", "one column 'record'"},
@@ -210,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_form_that_is_written),
+        cmocka_unit_test(test_a_note_travels_along),
         cmocka_unit_test(test_round_trip_of_every_field),
         cmocka_unit_test(test_round_trip_of_strange_names),
         cmocka_unit_test(test_defaults),
