@@ -159,9 +159,7 @@ tfos_status tfos__vector_mark_null(tfos__vector *vector, int64_t row, tfos_error
     return TFOS_OK;
 }
 
-/* Adds values of zero, or empty ones, to the innermost level. Many at once: a null may stand for a fixed list of
- * millions. */
-static tfos_status push_zeros(tfos__vector *vector, int32_t count, tfos_error *error)
+tfos_status tfos__vector_push_zeros(tfos__vector *vector, int32_t count, tfos_error *error)
 {
     int64_t length = vector->view.length + count;
     if (count == 0) {
@@ -190,9 +188,9 @@ static tfos_status push_zero(tfos__vector *vector, tfos_error *error)
     switch (vector->view.layout) {
     case TFOS_LAYOUT_VALUES:
     case TFOS_LAYOUT_BYTES:
-        return push_zeros(vector, 1, error);
+        return tfos__vector_push_zeros(vector, 1, error);
     case TFOS_LAYOUT_FIXED_LIST:
-        TFOS_TRY(push_zeros(vector->child, vector->view.list_length, error));
+        TFOS_TRY(tfos__vector_push_zeros(vector->child, vector->view.list_length, error));
         return tfos__vector_push_list(vector, error);
     case TFOS_LAYOUT_LIST:
         return tfos__vector_push_list(vector, error);

@@ -52,6 +52,10 @@ tfos_status tfos__vector_push_int(tfos__vector *vector, int64_t value, tfos_erro
 tfos_status tfos__vector_push_real(tfos__vector *vector, double value, tfos_error *error);
 tfos_status tfos__vector_push_bytes(tfos__vector *vector, const void *bytes, size_t count, tfos_error *error);
 
+/* Adds values of zero, or empty ones, to the innermost level. Many at once: a null may stand for a fixed list of
+ * millions. */
+tfos_status tfos__vector_push_zeros(tfos__vector *vector, int32_t count, tfos_error *error);
+
 /* Ends a row of a LIST or FIXED_LIST whose values have been pushed to the child. MISMATCH if a fixed list has another
  * length. */
 tfos_status tfos__vector_push_list(tfos__vector *vector, tfos_error *error);

@@ -34,7 +34,8 @@ void tfos__bell_free(tfos__bell *bell);
 /* What to pass to tfos__bell_wait: read it, then look whether there is something to do, then wait. */
 uint32_t tfos__bell_read(const tfos__bell *bell);
 
-/* Sleeps until the bell is rung after `seen` was read, or for `timeout_ms`. Also returns for no reason. Thread: any. */
+/* Sleeps until the bell is rung after `seen` was read, or for `timeout_ms` (negative: without end). Also returns for no
+ * reason. Thread: any. */
 void tfos__bell_wait(tfos__bell *bell, uint32_t seen, int64_t timeout_ms);
 
 /* Wakes whoever waits. Thread: any. */

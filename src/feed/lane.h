@@ -48,7 +48,8 @@ typedef struct tfos__lane_counts {
 
 enum { TFOS__LANE_LEAST_BYTES = 64 << 10, TFOS__LANE_MOST_BYTES = 1 << 30, TFOS__LANE_ALIGN = 64 };
 
-/* Makes a lane with a ring of at least `ring_bytes`, rounded up to a power of two. */
+/* Makes a lane with a ring of at least `ring_bytes`, rounded up to a power of two. LIMIT beyond
+ * TFOS__LANE_MOST_BYTES. */
 tfos_status tfos__lane_new(size_t ring_bytes, const tfos__lane_id *id, tfos__lane **out, tfos_error *error);
 
 /* Takes over the descriptor of a lane that another process made, whatever the result. CORRUPT if it is none. */
@@ -61,19 +62,21 @@ int tfos__lane_fd(const tfos__lane *lane);
 const tfos__lane_id *tfos__lane_id_of(const tfos__lane *lane);
 size_t tfos__lane_ring_bytes(const tfos__lane *lane);
 
-/* Any end, and the owner, at any time. */
+/* Any end, and the owner, at any time. All numbers are those of one moment; what another process wrote there is not
+ * checked. */
 void tfos__lane_count(const tfos__lane *lane, tfos__lane_counts *out);
 
 /* ---- The producer's end ---- */
 
 /* Room for `bytes` (a multiple of 64) behind the last entry, contiguous. OK: *out is where to write. END: there is no
  * room now. CANCELLED: the consumer takes nothing more, or the lane was fenced. LIMIT: the ring is smaller than that;
- * the message has both sizes and the setting feed.lane_bytes. */
+ * the message has both sizes and the setting feed.lane_bytes. CORRUPT when head or tail is nonsense. */
 tfos_status tfos__lane_reserve(tfos__lane *lane, size_t bytes, uint8_t **out, tfos_error *error);
 
 /* Commits the first `bytes` (a multiple of 64) of what was reserved: entries with `rows` rows, the last of which comes
- * before `end_row` of the partition. CANCELLED: it was fenced before, and nothing was added. The bell is the caller's
- * to ring. */
+ * before `end_row` of the partition; without rows (a schema, say) the end row stays what it was. CANCELLED: it was
+ * fenced before, and nothing was added. What was reserved beyond `bytes` is given up. The bell is the caller's to
+ * ring. */
 tfos_status tfos__lane_commit(tfos__lane *lane, size_t bytes, uint64_t rows, uint64_t end_row, tfos_error *error);
 
 /* Bytes that are committed and not released, and those that could be reserved. */
@@ -82,8 +85,8 @@ size_t tfos__lane_free_bytes(const tfos__lane *lane);
 
 /* ---- The consumer's end ---- */
 
-/* Bytes that can be read; *out is where they begin. 0: nothing now, or nothing ever if *fed_out. CORRUPT when head is
- * nonsense. */
+/* Bytes that can be read; *out is where they begin. 0: nothing now, or nothing ever if *fed_out. CORRUPT when head or
+ * tail is nonsense. */
 tfos_status tfos__lane_peek(tfos__lane *lane, const uint8_t **out, size_t *bytes, bool *fed_out, tfos_error *error);
 
 /* Counts rows as consumed. */
