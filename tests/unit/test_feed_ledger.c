@@ -845,10 +845,11 @@ static void test_memory_runs_out(void **state)
     tfos__ledger_free(s.ledger);
 }
 
-static double seconds(void)
+/* Of this process, whatever its neighbours do. */
+static double cpu_seconds(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
@@ -885,7 +886,7 @@ static void test_many_partitions(void **state)
     assert_int_equal(tfos__ledger_new(&calls, &ledger, NULL), TFOS_OK);
     assert_int_equal(tfos__ledger_open(ledger, &feed, NULL), TFOS_OK);
     assert_int_equal(tfos__ledger_begin(ledger, 1, 0, NULL), TFOS_OK);
-    double started = seconds();
+    double started = cpu_seconds();
     for (uint64_t i = 0; i < PARTITIONS; i++) {
         tfos__ledger_admit(ledger, i, &(tfos__attempt){.feed = 1, .partition = i, .attempt = i});
         tfos__ledger_admit(ledger, PARTITIONS + i, &(tfos__attempt){.feed = 1, .partition = i, .attempt = ~i});
@@ -902,9 +903,9 @@ static void test_many_partitions(void **state)
         tfos__ledger_exhaust(ledger, producer, 100);
         tfos__ledger_complete(ledger, producer);
     }
-    double ns = (seconds() - started) * 1e9 / (PARTITIONS * 5.0);
+    double ns = (cpu_seconds() - started) * 1e9 / (PARTITIONS * 5.0);
     print_message("%d partitions: %.0f ns a step\n", PARTITIONS, ns);
-    assert_true(ns < 10000); /* 60 on an idle machine; sanitizers and neighbours take their time */
+    assert_true(ns < 10000); /* about 200, and 1300 with sanitizers */
     assert_int_equal(seen[TFOS__ADMISSION_GRANTED], PARTITIONS + PARTITIONS / 2);
     assert_int_equal(seen[TFOS__ADMISSION_COMPLETE], PARTITIONS / 2);
     assert_int_equal(seen[4], 1);
