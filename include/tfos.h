@@ -301,9 +301,14 @@ TFOS_API tfos_status tfos_schema_to_json(const tfos_schema *schema, char **out, 
 /* A text that travels with a schema and means nothing to the core: how a shell makes its own values of the columns. It
  * is no part of the JSON form unless there is one. LIMIT beyond a MiB.
  *
- * Owner: the note is copied; NULL removes it. What tfos_schema_note returns (NULL: none) is the schema's.
- * Thread: as tfos_schema_add; reading as tfos_schema_field. */
+ * Owner: the note is copied; NULL removes it.
+ * Thread: one at a time per schema. */
 TFOS_API tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note, tfos_error *error);
+
+/* NULL when there is none.
+ *
+ * Owner: the schema.
+ * Thread: any, while nobody sets it. */
 TFOS_API const char *tfos_schema_note(const tfos_schema *schema);
 
 /* Exports the schema as an Arrow struct type, for consumers that want the type before the first batch.
@@ -881,16 +886,23 @@ TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
  * Thread: one at a time per feeder. */
 TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
 
-/* With inference: the results that have come, in the order of the rows. `wait`: until there are some. END: as many have
- * come as rows were fed, and tfos_feeder_finish was called or the feed has ended. MISMATCH when there are more or
- * fewer. OK with *out NULL: nothing has come.
+/* With inference: the results that have come, in the order of the rows. `wait`: until there are some. END: every row
+ * that was fed has its result; or, after tfos_feeder_exhaust, the feed has ended. MISMATCH when there are fewer results
+ * than rows. OK with *out NULL: nothing has come yet.
  *
  * Owner: the caller gives *out up with tfos_batch_free.
  * Thread: one at a time per feeder. */
 TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error);
 
-/* The partition has no more rows. Waits until all of them were consumed, unless this is inference, where results are
- * to be taken first. END: the feed has ended before that.
+/* The partition has no more rows. With inference this comes before the last results are waited for; otherwise
+ * tfos_feeder_finish does it.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error);
+
+/* Ends the partition: waits until all of its rows were consumed, and until that is noted. END: the feed has ended
+ * before that.
  *
  * Owner: nothing changes hands.
  * Thread: one at a time per feeder. */
@@ -920,12 +932,11 @@ typedef struct tfos_feed tfos_feed;
 TFOS_API tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_error *error);
 
 typedef struct tfos_feed_want {
-    int64_t rows;       /* most rows of the batch; it has fewer only at an end */
-    bool split_epochs;  /* the end of an epoch is an end: TFOS_END comes once for each */
-    bool split_batches; /* rows of different schemas, partitions or lanes need not be joined: fewer rows may come */
-    int64_t timeout_ms; /* -1: as long as it takes; otherwise CANCELLED after so long without a row */
-    const char *const *columns; /* NULL: all; else these, in this order */
-    size_t column_count;
+    int64_t rows;          /* most rows of the batch; it has fewer only at an end */
+    bool split_epochs;     /* the end of an epoch is an end: TFOS_END comes once for each */
+    int64_t timeout_ms;    /* -1: as long as it takes; otherwise CANCELLED after so long without a row */
+    const tfos_schema *as; /* NULL: columns as they were fed; else these, by name. Lists of fixed and of any length are
+                            * made of each other; another type is a MISMATCH */
     bool (*interrupted)(void *context); /* as in tfos_feeder_options; also CANCELLED */
     void *interrupted_context;
 } tfos_feed_want;
@@ -934,9 +945,10 @@ typedef struct tfos_feed_want {
  * Thread: any. */
 TFOS_API void tfos_feed_want_init(tfos_feed_want *want);
 
-/* The next rows, copied out of the lanes: they count as consumed. A batch has rows of one schema: when the schema
- * changes it ends early, and so it does at the end of a partition of inference. END: the epoch has ended
- * (split_epochs), or the feed; after the end of the feed every further call gives END.
+/* The next rows, copied out of the lanes: they count as consumed. A batch has rows of one schema: unless `as` is given
+ * it ends early when the schema changes. It also ends with a partition of inference. END: the epoch has ended
+ * (split_epochs), or the feed; after the end of the feed every further call gives END. Rows that were taken before a
+ * failure come with the next call.
  *
  * Owner: the caller gives *out up with tfos_batch_free.
  * Thread: any; calls for one queue are serialized. */

@@ -23,6 +23,12 @@
     X(NODE_LOG_BYTES, "node.log_file_bytes", 16 << 20, 4096, INT64_C(1) << 40,                                         \
       "Bytes after which a node begins another log file.")                                                             \
     X(NODE_LOG_FILES, "node.log_files", 4, 1, 1000, "Log files that a node keeps, the current one among them.")        \
+    X(FEED_LANE_BYTES, "feed.lane_bytes", 8 << 20, 64 << 10, 1 << 30,                                                  \
+      "Bytes of a lane, through which one Spark task feeds one node. A row must fit.")                                 \
+    X(FEED_MEMORY_BYTES, "feed.memory_bytes", 64 << 20, 64 << 10, INT64_C(1) << 40,                                    \
+      "Bytes of all lanes of a node; tasks that find no room wait, or feed other nodes.")                              \
+    X(FEED_BATCH_BYTES, "feed.batch_bytes", 256 << 10, 1 << 10, 1 << 28,                                               \
+      "Bytes that a Spark task puts into a lane at a time, at most.")                                                  \
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 

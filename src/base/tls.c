@@ -121,6 +121,17 @@ static bool configure(tfos__tls_context *context)
            SSL_CTX_set_num_tickets(ssl_context, 0) == 1;
 }
 
+tfos_status tfos__key_derive(const uint8_t key[TFOS__KEY_BYTES], const char *purpose, uint8_t out[TFOS__KEY_BYTES],
+                             tfos_error *error)
+{
+    unsigned bytes = TFOS__KEY_BYTES;
+    if (HMAC(EVP_sha256(), key, TFOS__KEY_BYTES, (const unsigned char *)purpose, strlen(purpose), out, &bytes) ==
+        NULL) {
+        return fail_openssl(error, "cannot derive a key");
+    }
+    return TFOS_OK;
+}
+
 tfos_status tfos__tls_context_new(tfos__tls_end end, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
                                   tfos__tls_context **out, tfos_error *error)
 {
@@ -131,14 +142,16 @@ tfos_status tfos__tls_context_new(tfos__tls_end end, const uint8_t key[TFOS__KEY
     if (context == NULL) {
         return tfos__fail_memory(error, sizeof *context);
     }
-    unsigned bytes = sizeof context->secret;
     context->end = end;
     context->ssl_context = SSL_CTX_new(TLS_method());
-    if (context->ssl_context == NULL || !configure(context) ||
-        HMAC(EVP_sha256(), key, TFOS__KEY_BYTES, (const unsigned char *)purpose, strlen(purpose), context->secret,
-             &bytes) == NULL) {
+    if (context->ssl_context == NULL || !configure(context)) {
         tfos__tls_context_free(context);
         return fail_openssl(error, "cannot set up TLS");
+    }
+    tfos_status status = tfos__key_derive(key, purpose, context->secret, error);
+    if (status != TFOS_OK) {
+        tfos__tls_context_free(context);
+        return status;
     }
     *out = context;
     return TFOS_OK;

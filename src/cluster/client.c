@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "cluster/client.h"
 #include "cluster/message.h"
 #include "cluster/plan.h"
 #include "cluster/spawn.h"
@@ -100,7 +101,7 @@ static tfos_status fail_gone(const tfos_cluster *cluster, tfos_error *error)
                       (int)cluster->pid, how);
 }
 
-static tfos_status send_message(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
+tfos_status tfos__cluster_send(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
 {
     tfos__buffer frame = {0};
     tfos_status status = tfos__message_encode(message, &frame, error);
@@ -340,6 +341,8 @@ static tfos_cluster_event_kind kind_of(tfos__message_type type)
         return TFOS_EVENT_FAILED;
     case TFOS__MESSAGE_STATUS:
         return TFOS_EVENT_STATUS;
+    case TFOS__MESSAGE_FEED:
+        return TFOS_EVENT_FEED;
     case TFOS__MESSAGE_OVER:
         return TFOS_EVENT_OVER;
     default:
@@ -393,6 +396,10 @@ static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *messag
         .pid = (int64_t)tfos__message_number(message, TFOS__FIELD_PID),
         .text = cluster->texts[3],
     };
+    if (event->kind == TFOS_EVENT_FEED) {
+        event->state = event->node;
+        event->index = (int32_t)tfos__message_number(message, TFOS__FIELD_STATUS);
+    }
     if (event->kind == TFOS_EVENT_FAILED) {
         char *text = failure_text(event, message, cluster->texts[4]);
         if (text != NULL) {
@@ -430,14 +437,14 @@ tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, tfos_error 
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_SLOTS);
     tfos__message_put_number(&message, TFOS__FIELD_COUNT, (uint64_t)slots);
-    return send_message(cluster, &message, error);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_STATUS);
-    return send_message(cluster, &message, error);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 tfos_status tfos_cluster_finish(tfos_cluster *cluster, int64_t grace_ms, tfos_error *error)
@@ -445,7 +452,7 @@ tfos_status tfos_cluster_finish(tfos_cluster *cluster, int64_t grace_ms, tfos_er
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FINISH);
     tfos__message_put_number(&message, TFOS__FIELD_GRACE_MS, (uint64_t)tfos__max_i64(0, grace_ms));
-    return send_message(cluster, &message, error);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_error *error)
@@ -453,7 +460,7 @@ tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_er
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_STOP);
     tfos__message_put_text(&message, TFOS__FIELD_TEXT, reason, strnlen(reason, 1000));
-    return send_message(cluster, &message, error);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 /* ---- closing ---- */

@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "cluster/feeds.h"
 #include "cluster/link.h"
 #include "cluster/note.h"
 #include "cluster/page.h"
@@ -21,13 +22,14 @@
 
 enum {
     TICK_MS = 100,
-    STRANGERS_MOST = 256,           /* connections beyond two for each node */
+    STRANGERS_MOST = 256,           /* connections beyond two for each node, and producers */
+    PRODUCERS_MOST = 16384,         /* tasks that feed at the same time */
     LAST_WORDS_MS = 5000,           /* after the driver has gone and nodes were given up */
     DRIVER_BACKLOG_BYTES = 8 << 20, /* of output that waits for the driver */
     SLEEP_MS = 2000,                /* between two ticks: we were not running */
 };
 
-typedef enum peer_kind { PEER_STRANGER, PEER_GREETED, PEER_NODE, PEER_SPARE } peer_kind;
+typedef enum peer_kind { PEER_STRANGER, PEER_GREETED, PEER_NODE, PEER_SPARE, PEER_PRODUCER } peer_kind;
 
 typedef struct coordinator coordinator;
 
@@ -37,6 +39,7 @@ typedef struct peer {
     peer_kind kind;
     bool evicted;
     uint32_t index;            /* of a node */
+    uint64_t producer;         /* the number of a producer */
     tfos__buffer registration; /* of a spare: what it said, for the day when it is needed */
     struct peer *next;
     struct peer *previous;
@@ -56,6 +59,9 @@ struct coordinator {
     uint64_t dropped_lines;
     tfos__tls_context *tls;
     tfos__roster *roster;
+    tfos__feeds *feeds;
+    uint64_t last_producer;
+    size_t producer_count;
     peer **nodes; /* by index; NULL when not connected */
     peer *peers;
     size_t peer_count;
@@ -124,6 +130,17 @@ static void tell_node(void *context, uint32_t index, const tfos__message *messag
     }
 }
 
+static void tell_producer(void *context, uint64_t producer, const tfos__message *message)
+{
+    coordinator *self = context;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        if (each->kind == PEER_PRODUCER && each->producer == producer) {
+            tfos__link_send(each->link, message);
+            return;
+        }
+    }
+}
+
 /* ---- the end ---- */
 
 static void close_all(coordinator *self)
@@ -183,6 +200,7 @@ static void on_tick(uv_timer_t *timer)
             tfos__roster_forgive(self->roster, slept_ms);
         }
         tfos__roster_tick(self->roster, now);
+        tfos__feeds_tick(self->feeds, now);
         beat_driver(self, now);
         over = tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
         stop_ms = tfos__roster_options_of(self->roster)->stop_ms;
@@ -247,9 +265,20 @@ static void register_node(peer *greeted, const tfos__message *message)
     coordinator *self = greeted->of;
     tfos_error error;
     uint32_t index;
+    if (message->type == TFOS__MESSAGE_ADMIT) {
+        if (self->producer_count >= PRODUCERS_MOST) {
+            refuse(greeted, "too many tasks feed this cluster at the same time; give the data fewer partitions");
+            return;
+        }
+        greeted->kind = PEER_PRODUCER;
+        greeted->producer = ++self->last_producer;
+        self->producer_count++;
+        tfos__feeds_hear_producer(self->feeds, greeted->producer, message, now_of(self));
+        return;
+    }
     if (message->type != TFOS__MESSAGE_REGISTER) {
         note_refusal(self, 2, &self->counts.refused_other, "it did not register");
-        refuse(greeted, "REGISTER must follow HELLO");
+        refuse(greeted, "REGISTER or ADMIT must follow HELLO");
         return;
     }
     tfos_status status = tfos__roster_register(self->roster, message, now_of(self), &index, &error);
@@ -271,6 +300,8 @@ static void register_node(peer *greeted, const tfos__message *message)
         greeted->kind = PEER_NODE;
         greeted->index = index;
         self->nodes[index] = greeted;
+        tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+        tfos__feeds_node_returned(self->feeds, index);
         tfos__roster_welcome(self->roster, index, now_of(self));
     }
 }
@@ -320,7 +351,11 @@ static void on_node_message(tfos__link *link, const tfos__message *message, void
         register_node(from, message);
         break;
     case PEER_NODE:
+        tfos__feeds_hear_node(from->of->feeds, from->index, message, now_of(from->of));
         tfos__roster_hear(from->of->roster, from->index, message, now_of(from->of));
+        break;
+    case PEER_PRODUCER:
+        tfos__feeds_hear_producer(from->of->feeds, from->producer, message, now_of(from->of));
         break;
     case PEER_SPARE:
         answer_spare(from, message);
@@ -351,6 +386,12 @@ static void on_node_closed(tfos__link *link, const tfos_error *error, void *cont
         self->nodes[gone->index] = NULL;
         if (!self->closing) {
             tfos__roster_disconnect(self->roster, gone->index, now_of(self));
+        }
+    }
+    if (gone->kind == PEER_PRODUCER) {
+        self->producer_count--;
+        if (!self->closing) {
+            tfos__feeds_producer_left(self->feeds, gone->producer);
         }
     }
     if (gone->previous != NULL) {
@@ -405,7 +446,7 @@ static void on_connection(uv_stream_t *listener, int code)
     }
     self->peers = stranger;
     self->peer_count++;
-    if (self->peer_count > self->peers_most && !make_room(self)) {
+    if (self->peer_count - self->producer_count > self->peers_most && !make_room(self)) {
         note_refusal(self, 2, &self->counts.refused_other, "there are too many connections");
         stranger->kind = PEER_GREETED;
         tfos__link_close(stranger->link);
@@ -477,6 +518,9 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     }
     TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, (const uint8_t *)key.at, TFOS__LINK_PURPOSE, &self->tls, error));
     TFOS_TRY(tfos__roster_new(&options, &calls, now_of(self), &self->roster, error));
+    const tfos__feeds_calls feed_calls = {
+        .to_node = tell_node, .to_driver = tell_driver, .to_producer = tell_producer, .context = self};
+    TFOS_TRY(tfos__feeds_new(self->roster, &feed_calls, &self->feeds, error));
     self->nodes = calloc(options.roles.nodes, sizeof *self->nodes);
     if (self->nodes == NULL) {
         return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
@@ -536,6 +580,8 @@ static void on_driver_message(tfos__link *link, const tfos__message *message, vo
         }
     } else if (message->type == TFOS__MESSAGE_STATUS) {
         answer_status(self);
+    } else if (message->type >= TFOS__MESSAGE_FEED) {
+        tfos__feeds_obey(self->feeds, message, now_of(self));
     } else {
         tfos__roster_obey(self->roster, message, now_of(self));
     }
@@ -582,6 +628,7 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
         *error = self->error;
     }
     uv_loop_close(&self->loop);
+    tfos__feeds_free(self->feeds);
     tfos__roster_free(self->roster);
     tfos__tls_context_free(self->tls);
     free(self->nodes);

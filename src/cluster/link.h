@@ -22,9 +22,6 @@ typedef struct tfos__link_events {
     void (*closed)(tfos__link *link, const tfos_error *error, void *context);
 } tfos__link_events;
 
-/* The purpose of the control plane's TLS contexts. */
-#define TFOS__LINK_PURPOSE "tfos control plane 1"
-
 enum {
     TFOS__LINK_BACKLOG_BYTES = 16 << 20, /* waiting to be sent; beyond, the link is cut with TFOS_LIMIT */
     TFOS__LINK_FIRST_FRAME_BYTES = 4096, /* the first message of a peer that was accepted */

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/wire.h"
 
-static_assert(TFOS__FIELD_END <= 64, "the fields that are present fit one word");
+static_assert(TFOS__FIELD_END <= 128, "the fields that are present fit two words");
 
 typedef struct field_info {
     const char *name; /* NULL: no such field */
@@ -85,12 +85,12 @@ static bool type_is_known(uint64_t type)
 void tfos__message_init(tfos__message *message, tfos__message_type type)
 {
     message->type = type;
-    message->present = 0;
+    message->present[0] = message->present[1] = 0;
 }
 
 static void mark(tfos__message *message, tfos__field field)
 {
-    message->present |= UINT64_C(1) << field;
+    message->present[field >> 6] |= UINT64_C(1) << (field & 63);
 }
 
 void tfos__message_put_number(tfos__message *message, tfos__field field, uint64_t number)
@@ -114,7 +114,7 @@ void tfos__message_put_string(tfos__message *message, tfos__field field, const c
 
 bool tfos__message_has(const tfos__message *message, tfos__field field)
 {
-    return (message->present >> field) & 1;
+    return (message->present[field >> 6] >> (field & 63)) & 1;
 }
 
 uint64_t tfos__message_number(const tfos__message *message, tfos__field field)

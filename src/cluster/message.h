@@ -14,6 +14,9 @@
 
 #include "base/bytes.h"
 
+/* The purpose of the control plane's TLS contexts. */
+#define TFOS__LINK_PURPOSE "tfos control plane 1"
+
 /* X(NAME, value, "who → whom: what for; fields"). */
 #define TFOS__MESSAGE_MAP(X)                                                                                           \
     X(HELLO, 1, "node → coordinator, first: VERSION")                                                                  \
@@ -37,7 +40,22 @@
     X(STATUS, 19, "driver → coordinator: asks; coordinator → driver: TEXT (JSON)")                                     \
     X(START, 20, "Spark task → node, through stdin: everything a node needs")                                          \
     X(NODE, 21, "coordinator → driver: a node changed: INDEX NODE HOST STATE URL")                                     \
-    X(SLOTS, 22, "driver → coordinator: COUNT of task slots that Spark has now")
+    X(SLOTS, 22, "driver → coordinator: COUNT of task slots that Spark has now")                                       \
+    X(FEED, 23, "driver → coordinator: a feed opens: FEED QUEUE PARTITIONS FLAGS TIMEOUT_MS; back: FEED EPOCH TEXT")   \
+    X(EPOCH, 24, "driver → coordinator → nodes: an epoch begins: FEED EPOCH")                                          \
+    X(FEED_CLOSE, 25, "driver → coordinator → nodes: FEED is done with")                                               \
+    X(END_OF_FEED, 26, "driver → coordinator → nodes: nothing more comes")                                             \
+    X(ADMIT, 27, "producer → coordinator: FEED EPOCH PARTITION TASK_ATTEMPT HOST")                                     \
+    X(ADMITTED, 28, "coordinator → producer: ADMISSION ROWS (fed already) QUEUE FLAGS NODES TEXT; or STATUS TEXT")     \
+    X(EXHAUSTED, 29, "producer → coordinator: its last row is in a lane: ROWS of the partition")                       \
+    X(COMPLETE, 30, "producer → coordinator: … and all were consumed; coordinator → producer: noted")                  \
+    X(UNFIT, 31, "producer → coordinator: a row that cannot be fed: STATUS TEXT")                                      \
+    X(FENCE, 32, "coordinator → node: FEED EPOCH PARTITION TASK_ATTEMPT")                                              \
+    X(FENCED, 33, "node → coordinator: the same, and ROWS")                                                            \
+    X(MARK, 34, "coordinator → node: every row of the epoch is in a lane: FEED EPOCH QUEUE")                           \
+    X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
+    X(HUNGRY, 36, "node → coordinator → producers: INDEX, and COUNT: 1 it starves, 0 it does not")                     \
+    X(SCHEMA, 37, "producer → coordinator → nodes: of the rows of FEED: QUEUE TEXT")
 
 typedef enum tfos__message_type {
 #define TFOS__MESSAGE_ENUM(name, value, text) TFOS__MESSAGE_##name = (value),
@@ -100,7 +118,22 @@ typedef enum tfos__message_type {
     X(NODE_HOST, 51, 256) /* START: the name or address by which others reach the node */                              \
     X(SETTINGS, 52, 1 << 16) /* START: key=value …, separated by NUL */                                              \
     X(STATUS_PORT, 53, 0)    /* OPEN: of the status page, as PORT and PORT_LAST */                                     \
-    X(STATUS_PORT_LAST, 54, 0)
+    X(STATUS_PORT_LAST, 54, 0)                                                                                         \
+    X(FEED, 55, 0) /* its number: the driver counts its calls of train and inference */                                \
+    X(EPOCH, 56, 0)                                                                                                    \
+    X(PARTITION, 57, 0)                                                                                                \
+    X(PARTITIONS, 58, 0)                                                                                               \
+    X(TASK_ATTEMPT, 59, 0) /* Spark's taskAttemptId */                                                                 \
+    X(ROWS, 60, 0)                                                                                                     \
+    X(CONSUMED, 61, 0)     /* BEAT: rows that the program has taken so far; ROWS: that were fed to it */               \
+    X(QUEUE, 62, 63)       /* "input" */                                                                               \
+    X(FEED_NAME, 63, 100)  /* REGISTER: the abstract Unix socket where producers get lanes */                          \
+    X(FEED_PORT, 64, 0)    /* REGISTER: the same for producers on other hosts */                                       \
+    X(ADMISSION, 65, 0)    /* a tfos__admission */                                                                     \
+    X(MACHINE, 66, 64)     /* REGISTER, ADMIT: the boot id: who has another one shares no memory */                    \
+    X(PLACES, 67, 1 << 20) /* ADMITTED: nodes to feed, as tfos__place lines */                                         \
+    X(FEED_FLAGS, 68, 0)   /* of a feed: TFOS__FEED_… */                                                             \
+    X(LANE_BYTES, 69, 0)   /* BEAT: memory of lanes */
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),
@@ -167,6 +200,13 @@ enum {
     TFOS__FLAG_DRIVER = 64,        /* START: the node is a child of the driver (driver_ps_nodes) */
 };
 
+/* FEED_FLAGS. */
+enum {
+    TFOS__FEED_INFERENCE = 1,   /* a result comes back for each row */
+    TFOS__FEED_DETERMINATE = 2, /* a partition is computed in the same order every time */
+    TFOS__FEED_AGAIN = 4,       /* otherwise: it may be fed again from the beginning */
+};
+
 /* Most bytes of a frame, by what carries it. */
 enum {
     TFOS__FRAME_BYTES = 4 << 20,         /* control messages */
@@ -181,7 +221,7 @@ typedef struct tfos__text {
 /* A decoded message: its texts point into the frame it came from. */
 typedef struct tfos__message {
     tfos__message_type type;
-    uint64_t present; /* a bit for each field number */
+    uint64_t present[2]; /* a bit for each field number */
     union {
         uint64_t number;
         tfos__text text;

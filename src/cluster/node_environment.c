@@ -111,13 +111,15 @@ static tfos_status set_threads(tfos__words *out, const char *name, uint64_t thre
     return tfos__words_set(out, name, text, error);
 }
 
-static tfos_status set_files(tfos__words *out, tfos_error *error)
+static tfos_status set_files(tfos__words *out, const tfos__orders *orders, tfos_error *error)
 {
     char text[24];
     snprintf(text, sizeof text, "%d", TFOS__CHILD_PAYLOAD_FILE);
     TFOS_TRY(tfos__words_set(out, "TFOS_PAYLOAD_FD", text, error));
     snprintf(text, sizeof text, "%d", TFOS__CHILD_REPORT_FILE);
-    return tfos__words_set(out, "TFOS_REPORT_FD", text, error);
+    TFOS_TRY(tfos__words_set(out, "TFOS_REPORT_FD", text, error));
+    snprintf(text, sizeof text, "%d", TFOS__CHILD_FEED_FILE);
+    return tfos__orders_are_fed(orders) ? tfos__words_set(out, "TFOS_FEED_FD", text, error) : TFOS_OK;
 }
 
 static tfos_status check_lengths(const tfos__words *words, tfos_error *error)
@@ -153,7 +155,7 @@ static tfos_status make_with_spec(const tfos__orders *orders, const tfos__assign
         TFOS_TRY(set_threads(out, "TF_NUM_INTEROP_THREADS", orders->cores > 2 ? orders->cores : 2, error));
         TFOS_TRY(set_threads(out, "OMP_NUM_THREADS", orders->cores, error));
     }
-    TFOS_TRY(set_files(out, error));
+    TFOS_TRY(set_files(out, orders, error));
     return check_lengths(out, error);
 }
 

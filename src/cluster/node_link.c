@@ -93,6 +93,7 @@ static void send_hello(tfos__node *node)
     tfos__message_put_number(&message, TFOS__FIELD_PID, (uint64_t)getpid());
     tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, node->orders.executor);
     tfos__message_put_number(&message, TFOS__FIELD_REGISTERED, node->known ? 1 : 0);
+    tfos__node_feed_register(node, &message);
     tfos__node_send(node, &message);
 }
 
@@ -155,6 +156,7 @@ static void send_beat(tfos__node *node)
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
     tfos__message_put_number(&message, TFOS__FIELD_CPU_MS, usage.cpu_ms);
     tfos__message_put_number(&message, TFOS__FIELD_RSS_BYTES, usage.rss_bytes);
+    tfos__node_feed_beat(node, &message);
     tfos__node_send(node, &message);
     node->beats_sent++;
     if (node->mark_beat == 0) {
@@ -269,7 +271,8 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         hear_bye(node);
         break;
     default:
-        break; /* nothing that a coordinator has to say to a node */
+        tfos__node_feed_hear(node, message);
+        break;
     }
 }
 

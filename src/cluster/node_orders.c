@@ -190,3 +190,8 @@ void tfos__orders_reset(tfos__orders *orders)
         orders->payload = -1;
     }
 }
+
+bool tfos__orders_are_fed(const tfos__orders *orders)
+{
+    return (orders->flags & (TFOS__FLAG_TENSORFLOW | TFOS__FLAG_PARALLEL)) == 0;
+}

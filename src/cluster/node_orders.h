@@ -40,4 +40,7 @@ tfos_status tfos__orders_read(int file, int timeout_ms, tfos__orders *out, tfos_
 
 void tfos__orders_reset(tfos__orders *orders);
 
+/* Whether Spark feeds the program (InputMode.SPARK). */
+bool tfos__orders_are_fed(const tfos__orders *orders);
+
 #endif

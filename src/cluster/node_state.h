@@ -178,6 +178,8 @@ typedef struct tfos__node {
         uint64_t since_ms;
     } tensorboard;
 
+    struct tfos__node_feed *feed; /* NULL: not fed by Spark */
+
     /* The end. */
     tfos__node_cause cause;
     char cause_text[TFOS_ERROR_MESSAGE_BYTES];
@@ -244,6 +246,24 @@ int tfos__node_output_open(tfos__node *node, tfos__journal_source source);
 void tfos__node_output_close(tfos__node *node, tfos__journal_source source);
 void tfos__node_report_close(tfos__node *node);
 void tfos__node_journal_schedule(tfos__node *node);
+
+/* ---- node_feed.c: lanes between producers and the child ---- */
+
+/* Opens the socket where producers ask for lanes. */
+tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error);
+
+/* Makes the socket of the child; returns the child's end, or -1. */
+int tfos__node_feed_child(tfos__node *node, tfos_error *error);
+
+/* The child has ended: nothing is consumed any more. */
+void tfos__node_feed_end(tfos__node *node);
+
+/* Fills in what REGISTER and BEAT say of the feed. The texts live until the next call. */
+void tfos__node_feed_register(const tfos__node *node, tfos__message *message);
+void tfos__node_feed_beat(tfos__node *node, tfos__message *message);
+
+/* EPOCH, FENCE, MARK, SCHEMA, FEED_CLOSE and END_OF_FEED of the coordinator. */
+void tfos__node_feed_hear(tfos__node *node, const tfos__message *message);
 
 /* ---- node_end.c: how it ended, in words ---- */
 

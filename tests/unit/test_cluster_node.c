@@ -85,12 +85,24 @@ static void test_payload_and_files(void **state)
                                    "cat <&$TFOS_PAYLOAD_FD; echo; ls /proc/self/fd | tr '\\n' ' '; "
                                    "(echo more >&3) 2>/dev/null || echo sealed",
                                    NULL};
-    helper_executor_start(&s->executor, &s->it, &(helper_start){.program = program, .payload = "the function"});
+    helper_executor_start(
+        &s->executor, &s->it,
+        &(helper_start){.program = program, .payload = "the function", .flags = TFOS__FLAG_TENSORFLOW});
     expect_end(0, TFOS__OUTCOME_FINISHED);
     helper_expect_in((const char *)s->it.out.data, "the function\n");
     helper_expect_in((const char *)s->it.out.data, "sealed\n");
     helper_expect_in((const char *)s->it.out.data, "0 1 2 3 4 5 ");
     assert_null(strstr((const char *)s->it.out.data, " 6 "));
+}
+
+/* With InputMode.SPARK there is one more: the socket of the feed. */
+static void test_feed_file(void **state)
+{
+    (void)state;
+    const char *const program[] = {"/bin/sh", "-c", "readlink /proc/self/fd/$TFOS_FEED_FD", NULL};
+    helper_executor_start(&s->executor, &s->it, &(helper_start){.program = program});
+    expect_end(0, TFOS__OUTCOME_FINISHED);
+    helper_expect_in((const char *)s->it.out.data, "socket:[");
 }
 
 static bool is_open(pid_t pid, int file)
@@ -344,6 +356,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_child_that_finishes),
         TEST(test_payload_and_files),
+        TEST(test_feed_file),
         TEST(test_files_of_the_executor),
         TEST(test_core_dumps),
         TEST(test_a_traceback),

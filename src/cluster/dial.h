@@ -1,0 +1,31 @@
+/* A connection to the coordinator for a thread that may wait: messages through TLS, without an event loop. What a
+ * producer in somebody else's process uses, where libuv has no place. */
+#ifndef TFOS_CLUSTER_DIAL_H
+#define TFOS_CLUSTER_DIAL_H
+
+#include "base/tls.h"
+#include "cluster/message.h"
+
+typedef struct tfos__dial tfos__dial;
+
+/* Whoever waits in a call is asked about ten times a second whether it should go on. */
+typedef struct tfos__patience {
+    bool (*interrupted)(void *context); /* NULL: nobody asks */
+    void *context;
+} tfos__patience;
+
+/* Connects, tries the addresses of a name in turn, and sees the handshake through, in `timeout_ms` at most. */
+tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
+                            int64_t timeout_ms, const tfos__patience *patience, tfos__dial **out, tfos_error *error);
+void tfos__dial_close(tfos__dial *dial);
+
+/* The socket, to be polled together with others. */
+int tfos__dial_socket(const tfos__dial *dial);
+
+tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos_error *error);
+
+/* The next message; it lives until the next call. `timeout_ms` -1: as long as it takes; 0: what has come. END: none has
+ * come in time. IO: the peer is gone. */
+tfos_status tfos__dial_receive(tfos__dial *dial, int64_t timeout_ms, tfos__message *out, tfos_error *error);
+
+#endif

@@ -1,0 +1,576 @@
+/* A producer: a Spark task that feeds the rows of one partition.
+ *
+ * It has a connection to the coordinator, whose ledger lets it in and hears how far it came, and one Unix socket to
+ * each node on its machine, which hands it a lane when it asks. Rows are committed in their order, to whichever lane,
+ * one entry after the other: that is what makes one number say all about what was fed (feed/ledger.h).
+ *
+ * Who gets an entry: the node that has been hungry for longest; if none is, the lane with the most room. Entries are
+ * small while somebody is hungry, so that a partition of a few rows is shared, and large otherwise. */
+#include "cluster/feeder.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/status.h"
+#include "cluster/machine.h"
+#include "column/schema.h"
+#include "feed/ledger.h"
+
+enum {
+    WAIT_MS = 100,
+    CONNECT_MS = 30000,
+    SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
+    GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
+};
+
+/* ---- opening ---- */
+
+void tfos_feeder_close(tfos_feeder *feeder)
+{
+    if (feeder == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place_reset(&feeder->places[i]);
+    }
+    tfos__dial_close(feeder->coordinator);
+    tfos__bell_free(feeder->bell);
+    tfos__buffer_reset(&feeder->schema);
+    tfos_string_free(feeder->schema_text);
+    free(feeder->expected);
+    tfos__secret_wipe(feeder->token, sizeof feeder->token);
+    free(feeder->places);
+    free(feeder);
+}
+
+static tfos_status dial(tfos_feeder *feeder, const tfos__message *ticket, tfos_error *error)
+{
+    char host[256];
+    tfos__text key = tfos__message_text(ticket, TFOS__FIELD_KEY);
+    if (ticket->type != TFOS__MESSAGE_ADMIT || key.count != TFOS__KEY_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "this is no ticket for a feed");
+    }
+    TFOS_TRY(tfos__key_derive((const uint8_t *)key.at, TFOS__FEED_TOKEN_PURPOSE, feeder->token, error));
+    tfos__message_copy(ticket, TFOS__FIELD_HOST, host, sizeof host);
+    return tfos__dial_open(host, (uint16_t)tfos__message_number(ticket, TFOS__FIELD_PORT), (const uint8_t *)key.at,
+                           TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->patience, &feeder->coordinator, error);
+}
+
+static tfos_status ask_to_feed(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
+{
+    tfos__message message;
+    char machine[64];
+    tfos__machine_id(machine);
+    tfos__message_init(&message, TFOS__MESSAGE_HELLO);
+    tfos__message_put_string(&message, TFOS__FIELD_VERSION, TFOS_VERSION);
+    TFOS_TRY(tfos__dial_send(feeder->coordinator, &message, error));
+    tfos__message_init(&message, TFOS__MESSAGE_ADMIT);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, feeder->id.feed);
+    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, feeder->id.epoch);
+    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, feeder->id.partition);
+    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, feeder->id.attempt);
+    tfos__message_put_string(&message, TFOS__FIELD_MACHINE, machine);
+    if (options->host != NULL) {
+        tfos__message_put_text(&message, TFOS__FIELD_HOST, options->host, strnlen(options->host, 255));
+    }
+    return tfos__dial_send(feeder->coordinator, &message, error);
+}
+
+static tfos_status fail_as_told(const tfos__message *message, tfos_error *error)
+{
+    char text[TFOS_ERROR_MESSAGE_BYTES];
+    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
+    tfos__message_copy(message, TFOS__FIELD_TEXT, text, sizeof text);
+    return tfos__fail(error, status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_CANCELLED, "%s",
+                      text);
+}
+
+/* Waits for the ledger's decision: as long as another attempt feeds the partition. */
+static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos__message message;
+    do {
+        TFOS_TRY(tfos__dial_receive(feeder->coordinator, -1, &message, error));
+        if (message.type == TFOS__MESSAGE_REFUSED) {
+            return fail_as_told(&message, error);
+        }
+        if (message.type == TFOS__MESSAGE_STOP) {
+            return TFOS_END;
+        }
+    } while (message.type != TFOS__MESSAGE_ADMITTED);
+    switch (tfos__message_number(&message, TFOS__FIELD_ADMISSION)) {
+    case TFOS__ADMISSION_GRANTED:
+        break;
+    case TFOS__ADMISSION_COMPLETE:
+    case TFOS__ADMISSION_ENDED:
+        return TFOS_END;
+    default:
+        return fail_as_told(&message, error);
+    }
+    feeder->fed = tfos__message_number(&message, TFOS__FIELD_ROWS);
+    feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
+    tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
+    tfos__text places = tfos__message_text(&message, TFOS__FIELD_PLACES);
+    return tfos__feeder_find_places(feeder, places.at, places.count, error);
+}
+
+static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
+{
+    tfos__message ticket;
+    feeder->patience = (tfos__patience){options->interrupted, options->interrupted_context};
+    TFOS_TRY(tfos__message_decode(options->ticket, options->ticket_bytes, &ticket, error));
+    feeder->id = (tfos__lane_id){.feed = tfos__message_number(&ticket, TFOS__FIELD_FEED),
+                                 .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),
+                                 .partition = options->partition,
+                                 .attempt = options->attempt};
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_BATCH_BYTES, -1, -1, &feeder->batch_bytes, error));
+    TFOS_TRY(tfos__bell_new(&feeder->bell, error));
+    TFOS_TRY(dial(feeder, &ticket, error));
+    TFOS_TRY(ask_to_feed(feeder, options, error));
+    TFOS_TRY(await_admission(feeder, error));
+    size_t here = 0;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        here += feeder->places[i].socket >= 0 ? 1 : 0;
+    }
+    if (here == 0) {
+        return tfos__fail(error, TFOS_UNSUPPORTED,
+                          "none of the %zu nodes of this feed is on the machine of this task (%s), and this version "
+                          "feeds only through shared memory. Give every executor a node",
+                          feeder->place_count, options->host != NULL ? options->host : "unknown");
+    }
+    feeder->place_first = (size_t)(feeder->id.partition % feeder->place_count);
+    return TFOS_OK;
+}
+
+tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **out, tfos_error *error)
+{
+    tfos_feeder *feeder = calloc(1, sizeof *feeder);
+    if (feeder == NULL) {
+        return tfos__fail_memory(error, sizeof *feeder);
+    }
+    tfos_status status = open_feeder(feeder, options, error);
+    if (status != TFOS_OK) {
+        tfos_feeder_close(feeder);
+        return status;
+    }
+    *out = feeder;
+    return TFOS_OK;
+}
+
+int64_t tfos_feeder_fed(const tfos_feeder *feeder)
+{
+    return (int64_t)feeder->fed;
+}
+
+void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows)
+{
+    feeder->row += (uint64_t)rows;
+}
+
+/* ---- what others say ---- */
+
+static void hear_hungry(tfos_feeder *feeder, const tfos__message *message)
+{
+    uint64_t index = tfos__message_number(message, TFOS__FIELD_INDEX);
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        if (feeder->places[i].index == index) {
+            feeder->places[i].hungry = tfos__message_number(message, TFOS__FIELD_COUNT) != 0;
+        }
+    }
+}
+
+/* Reads what the coordinator has sent; waits for it at most so long. END: the feed wants no more. */
+static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfos_error *error)
+{
+    for (;;) {
+        tfos__message message;
+        tfos_status status = tfos__dial_receive(feeder->coordinator, timeout_ms, &message, error);
+        if (status == TFOS_END) {
+            return TFOS_OK;
+        }
+        TFOS_TRY(status);
+        switch (message.type) {
+        case TFOS__MESSAGE_STOP:
+            feeder->ended = true;
+            return TFOS_END;
+        case TFOS__MESSAGE_ADMITTED: /* the feed has failed elsewhere */
+        case TFOS__MESSAGE_REFUSED:
+            return fail_as_told(&message, error);
+        case TFOS__MESSAGE_COMPLETE:
+            feeder->acknowledged = true;
+            return TFOS_OK;
+        case TFOS__MESSAGE_HUNGRY:
+            hear_hungry(feeder, &message);
+            break;
+        default:
+            break;
+        }
+        timeout_ms = 0;
+    }
+}
+
+/* A node is gone, so the cluster fails or starts again: the coordinator knows. */
+static tfos_status lose_place(tfos_feeder *feeder, const tfos__place *place, tfos_error *error)
+{
+    tfos_status status = hear_coordinator(feeder, GOING_MS, error);
+    if (status != TFOS_OK) {
+        return status;
+    }
+    return tfos__fail(error, TFOS_IO, "node %u on %s is gone, with rows that were fed to it", place->index,
+                      place->host);
+}
+
+tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
+{
+    if (feeder->ended) {
+        return TFOS_END;
+    }
+    if (feeder->patience.interrupted != NULL && feeder->patience.interrupted(feeder->patience.context)) {
+        return tfos__fail(error, TFOS_CANCELLED, "the task was interrupted while it was feeding");
+    }
+    TFOS_TRY(hear_coordinator(feeder, 0, error));
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[i];
+        tfos_status status = place->socket >= 0 ? tfos__place_hear(feeder, place, error) : TFOS_OK;
+        if (status == TFOS_IO) {
+            return lose_place(feeder, place, error);
+        }
+        TFOS_TRY(status);
+    }
+    return TFOS_OK;
+}
+
+/* ---- who gets the next entry ---- */
+
+typedef struct choice {
+    tfos__place *place; /* NULL: nobody can take anything now */
+    size_t hungry;      /* how many nodes are */
+    size_t here;        /* nodes on this machine */
+} choice;
+
+/* A program that has ended, or was told that the feed has, leaves rows behind. */
+static void look_whether_finished(tfos_feeder *feeder, tfos__place *place)
+{
+    tfos__lane_counts counts;
+    if (place->lane == NULL || place->finished) {
+        return;
+    }
+    tfos__lane_count(place->lane, &counts);
+    if (counts.given_up) {
+        place->finished = true;
+        if (counts.fed_rows > counts.consumed_rows) {
+            feeder->dropped += counts.fed_rows - counts.consumed_rows;
+            feeder->dropped_at = place->index;
+        }
+    }
+}
+
+/* Asks for a lane where somebody is hungry, and where there is none anywhere else. */
+static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
+{
+    size_t lanes = 0;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        const tfos__place *place = &feeder->places[i];
+        lanes += place->asked && !place->busy && !place->finished ? 1 : 0;
+    }
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
+        if (place->socket >= 0 && !place->asked && (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
+            TFOS_TRY(tfos__place_ask(feeder, place, error));
+            lanes++;
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, tfos_error *error)
+{
+    uint64_t since = UINT64_MAX;
+    size_t room = 0;
+    *out = (choice){0};
+    TFOS_TRY(ask_for_lanes(feeder, error));
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
+        look_whether_finished(feeder, place);
+        if (place->socket < 0 || place->finished) {
+            continue;
+        }
+        uint64_t hungry = tfos__bell_hungry(place->bell);
+        out->here++;
+        out->hungry += hungry != 0 ? 1 : 0;
+        size_t bytes = place->lane != NULL ? tfos__lane_free_bytes(place->lane) : 0;
+        if (bytes < least_bytes) {
+            continue;
+        }
+        if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
+            since = hungry;
+            out->place = place;
+        } else if (since == UINT64_MAX && bytes > room) {
+            room = bytes;
+            out->place = place;
+        }
+    }
+    return TFOS_OK;
+}
+
+/* ---- entries ---- */
+
+static tfos_status put_schema(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    uint8_t *to;
+    TFOS_TRY(tfos__lane_reserve(place->lane, feeder->schema.size, &to, error));
+    memcpy(to, feeder->schema.data, feeder->schema.size);
+    TFOS_TRY(tfos__lane_commit(place->lane, feeder->schema.size, 0, place->end_row, error));
+    place->schema_number = feeder->schema_number;
+    return TFOS_OK;
+}
+
+/* Puts rows into the lane of a place; as many as fit and are good for one entry. */
+static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfos_batch *batch, int64_t first,
+                            int64_t *out, tfos_error *error)
+{
+    tfos__place *place = chosen->place;
+    int64_t count = tfos_batch_rows(batch) - first;
+    uint8_t *to;
+    if (place->schema_number != feeder->schema_number) {
+        TFOS_TRY(put_schema(feeder, place, error));
+    }
+    size_t limit = tfos__lane_free_bytes(place->lane);
+    if ((int64_t)limit > feeder->batch_bytes) {
+        limit = (size_t)feeder->batch_bytes;
+    }
+    if (chosen->hungry > 0 && chosen->here > 1) {
+        count = tfos__max_i64(1, tfos__min_i64(count, tfos_batch_rows(batch) / (int64_t)(SHARE * chosen->here)));
+    }
+    int64_t rows = tfos__max_i64(1, tfos__entry_rows_within(batch, first, count, limit));
+    size_t bytes = tfos__entry_batch_bytes(batch, first, rows);
+    TFOS_TRY(tfos__lane_reserve(place->lane, bytes, &to, error));
+    tfos__entry_write_batch(batch, first, rows, feeder->row, to);
+    uint64_t end_row = feeder->row + (uint64_t)rows;
+    TFOS_TRY(tfos__lane_commit(place->lane, bytes, (uint64_t)rows, end_row, error));
+    tfos__bell_ring(place->bell);
+    place->end_row = end_row;
+    feeder->sent += (uint64_t)rows;
+    *out = rows;
+    return place->results != NULL ? tfos__feeder_expect(feeder, place, (uint64_t)rows, error) : TFOS_OK;
+}
+
+/* A lane that takes nothing more means that its consumer wants no more, or that we were fenced: the coordinator knows.
+ */
+static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos_error *error)
+{
+    if (status != TFOS_CANCELLED) {
+        return status;
+    }
+    tfos_error mine;
+    tfos_status told = hear_coordinator(feeder, GOING_MS, &mine);
+    if (told == TFOS_OK) {
+        return status;
+    }
+    if (told != TFOS_END && error != NULL) {
+        *error = mine;
+    }
+    return told;
+}
+
+/* Nobody has room at the moment: is there hope? END: yes. */
+static tfos_status look_for_hope(const tfos_feeder *feeder, size_t least_bytes, tfos_error *error)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        const tfos__place *place = &feeder->places[i];
+        tfos__lane_counts counts;
+        left += place->socket >= 0 && !place->finished ? 1 : 0;
+        if (place->lane == NULL || place->finished) {
+            continue;
+        }
+        if (least_bytes > tfos__lane_ring_bytes(place->lane)) {
+            return tfos__fail(error, TFOS_LIMIT,
+                              "row %" PRIu64 " of partition %" PRIu64
+                              " takes %zu bytes, more than a lane has: %zu. Set "
+                              "feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
+                              feeder->row, feeder->id.partition, least_bytes, tfos__lane_ring_bytes(place->lane));
+        }
+        tfos__lane_count(place->lane, &counts);
+        if (counts.fed_out) {
+            return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
+                              feeder->id.partition);
+        }
+    }
+    return left > 0
+               ? TFOS_END
+               : tfos__fail(error, TFOS_CANCELLED, "every program on this machine has ended or takes no more rows");
+}
+
+/* Feeds some rows from `first` on; waits for room. */
+static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64_t first, int64_t *out,
+                             tfos_error *error)
+{
+    size_t least = tfos__entry_batch_bytes(batch, first, 1) + feeder->schema.size;
+    for (;;) {
+        choice chosen;
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        TFOS_TRY(choose(feeder, least, &chosen, error));
+        tfos_status status = chosen.place != NULL ? put_rows(feeder, &chosen, batch, first, out, error)
+                                                  : look_for_hope(feeder, least, error);
+        if (status != TFOS_END) {
+            return explain_refusal(feeder, status, error);
+        }
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+    }
+}
+
+/* Tells everybody once that the rows have another schema from now on. */
+static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tfos_error *error)
+{
+    char *text;
+    tfos__message message;
+    TFOS_TRY(tfos_schema_to_json(schema, &text, error));
+    if (feeder->schema_text != NULL && strcmp(text, feeder->schema_text) == 0) {
+        tfos_string_free(text);
+        return TFOS_OK;
+    }
+    tfos_string_free(feeder->schema_text);
+    feeder->schema_text = text;
+    feeder->schema.size = 0;
+    TFOS_TRY(tfos__entry_append_schema(schema, &feeder->schema, error));
+    feeder->schema_number++;
+    if (feeder->schema_told || strlen(text) > 1 << 20) {
+        return TFOS_OK;
+    }
+    feeder->schema_told = true;
+    tfos__message_init(&message, TFOS__MESSAGE_SCHEMA);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    return tfos__dial_send(feeder->coordinator, &message, error);
+}
+
+tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error)
+{
+    int64_t rows = tfos_batch_rows(batch);
+    int64_t first = 0;
+    if (feeder->ended) {
+        return TFOS_END;
+    }
+    TFOS_TRY(set_schema(feeder, tfos_batch_schema(batch), error));
+    while (first < rows) {
+        int64_t done = 0;
+        if (feeder->row < feeder->fed) {
+            done = tfos__min_i64(rows - first, (int64_t)(feeder->fed - feeder->row));
+        } else {
+            TFOS_TRY(feed_some(feeder, batch, first, &done, error));
+        }
+        feeder->row += (uint64_t)done;
+        first += done;
+    }
+    return TFOS_OK;
+}
+
+/* ---- the end ---- */
+
+/* Whether everything that was committed has been consumed, as far as it ever will be. */
+static bool is_consumed(tfos_feeder *feeder)
+{
+    bool consumed = true;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__lane_counts counts;
+        look_whether_finished(feeder, &feeder->places[i]);
+        if (feeder->places[i].lane != NULL && !feeder->places[i].finished) {
+            tfos__lane_count(feeder->places[i].lane, &counts);
+            consumed = consumed && counts.tail == counts.head;
+        }
+    }
+    return consumed;
+}
+
+/* Nobody waits for a full batch when the partition is over. */
+static tfos_status end_partition(const tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    uint8_t *to;
+    tfos_status status = TFOS_END;
+    while (status == TFOS_END) {
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        status = tfos__lane_reserve(place->lane, TFOS__ENTRY_HEADER_BYTES, &to, error);
+        if (status == TFOS_END) {
+            tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+        }
+    }
+    TFOS_TRY(status);
+    tfos__entry_write_partition(feeder->row, to);
+    return tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
+}
+
+tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos__message message;
+    if (feeder->ended) {
+        return TFOS_END;
+    }
+    if (feeder->exhausted) {
+        return TFOS_OK;
+    }
+    feeder->exhausted = true;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        if (feeder->places[i].lane != NULL) {
+            if (feeder->places[i].results != NULL) {
+                (void)end_partition(feeder, &feeder->places[i], NULL); /* a lane that is given up needs no end */
+            }
+            tfos__lane_close_head(feeder->places[i].lane);
+            tfos__bell_ring(feeder->places[i].bell);
+        }
+    }
+    tfos__message_init(&message, TFOS__MESSAGE_EXHAUSTED);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, feeder->row);
+    return tfos__dial_send(feeder->coordinator, &message, error);
+}
+
+static tfos_status await_consumption(tfos_feeder *feeder, tfos_error *error)
+{
+    for (;;) {
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        if (is_consumed(feeder)) {
+            return TFOS_OK;
+        }
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+    }
+}
+
+tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos__message message;
+    if (feeder->ended) {
+        return TFOS_END;
+    }
+    if (feeder->row < feeder->fed) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "partition %" PRIu64 " has %" PRIu64 " rows now, but an earlier attempt has fed %" PRIu64
+                          " of it: it is not computed in the same way every time. checkpoint() the data before feeding "
+                          "it",
+                          feeder->id.partition, feeder->row, feeder->fed);
+    }
+    TFOS_TRY(tfos_feeder_exhaust(feeder, error));
+    TFOS_TRY(await_consumption(feeder, error));
+    tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
+    if (feeder->dropped > 0) {
+        tfos__message_put_number(&message, TFOS__FIELD_COUNT, feeder->dropped);
+        tfos__message_put_number(&message, TFOS__FIELD_INDEX, feeder->dropped_at);
+    }
+    TFOS_TRY(tfos__dial_send(feeder->coordinator, &message, error));
+    while (!feeder->acknowledged) {
+        TFOS_TRY(hear_coordinator(feeder, -1, error));
+    }
+    return TFOS_OK;
+}
+
+void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_UNFIT);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS, failure->status);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, failure->message);
+    (void)tfos__dial_send(feeder->coordinator, &message, NULL); /* whoever cannot be told finds out by itself */
+}

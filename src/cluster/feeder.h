@@ -1,0 +1,101 @@
+/* A producer from inside: what the files feeder*.c share. */
+#ifndef TFOS_CLUSTER_FEEDER_H
+#define TFOS_CLUSTER_FEEDER_H
+
+#include "cluster/dial.h"
+#include "feed/entry.h"
+#include "feed/packet.h"
+
+/* What the token of producers on a node's machine is made of the cluster key for. */
+#define TFOS__FEED_TOKEN_PURPOSE "tfos feed token 1"
+
+/* A node that takes rows, as a producer sees it. */
+typedef struct tfos__place {
+    uint32_t index;
+    char host[256];
+    char name[TFOS__QUEUE_BYTES + 64]; /* of its Unix socket, abstract */
+    uint16_t port;                     /* for producers elsewhere */
+    bool hungry;                       /* the coordinator says so */
+    int socket;                        /* -1: it is not on this machine */
+    tfos__bell *bell;                  /* of its program */
+    bool asked;                        /* for a lane */
+    bool busy;                         /* it has none to give, or nobody reads there yet */
+    bool finished;                     /* its program takes nothing more */
+    tfos__lane *lane;
+    tfos__lane *results;
+    tfos_schema *results_schema;
+    bool results_reading; /* results_entry was begun: its rows before results_row were taken */
+    tfos__entry results_entry;
+    int64_t results_row;
+    tfos__entry_views results_views;
+    uint64_t end_row;       /* of what was committed to the lane */
+    uint64_t schema_number; /* of the schema that was sent through the lane; 0: none */
+} tfos__place;
+
+/* Rows that one place was given in a row. */
+typedef struct tfos__expected {
+    size_t place;
+    uint64_t rows;
+} tfos__expected;
+
+struct tfos_feeder {
+    tfos__dial *coordinator;
+    tfos__patience patience;
+    tfos__lane_id id; /* number is 0 */
+    char queue[TFOS__QUEUE_BYTES];
+    uint64_t flags;
+    uint8_t token[TFOS__KEY_BYTES];
+    tfos__bell *bell;
+    tfos__place *places;
+    size_t place_count;
+    size_t place_first; /* where to begin, so that tasks spread over the nodes */
+
+    uint64_t row;        /* the number of the next row that is passed */
+    uint64_t fed;        /* rows before this one were fed by another attempt */
+    uint64_t sent;       /* rows that we have committed */
+    uint64_t dropped;    /* of them were in the lanes of programs that had ended … */
+    uint32_t dropped_at; /* … such as this node's */
+
+    tfos__buffer schema; /* the entry */
+    char *schema_text;
+    uint64_t schema_number;
+    bool schema_told; /* to the coordinator */
+
+    bool ended; /* the feed wants no more */
+    bool exhausted;
+    bool acknowledged;  /* the coordinator knows that the partition is complete */
+    tfos_error failure; /* status OK: none */
+    int64_t batch_bytes;
+
+    /* Of inference: where the results of which rows will come from, in the order of the rows. */
+    tfos__expected *expected;
+    size_t expected_first;
+    size_t expected_count; /* behind the last */
+    size_t expected_capacity;
+};
+
+/* ---- feeder.c ---- */
+
+/* Looks at everything that may have changed. END: the feed wants no more. */
+tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
+
+/* ---- feeder_results.c ---- */
+
+/* Rows were given to a place; their results will come from there. */
+tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, uint64_t rows, tfos_error *error);
+
+/* ---- feeder_place.c ---- */
+
+/* Connects to the nodes in a list of lines "index TAB host TAB name TAB port TAB hungry", as far as they are on this
+ * machine. */
+tfos_status tfos__feeder_find_places(tfos_feeder *feeder, const char *lines, size_t count, tfos_error *error);
+
+/* Asks a node for a lane; it comes later. */
+tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+
+/* Reads what a node has to say. IO: it is gone. */
+tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+
+void tfos__place_reset(tfos__place *place);
+
+#endif

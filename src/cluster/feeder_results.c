@@ -1,0 +1,137 @@
+/* The results of inference, as the Spark task takes them. Rows may go to several nodes, batch by batch; each answers
+ * its own in their order, so the order of the whole is kept by remembering who was given which. */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "base/status.h"
+#include "cluster/feeder.h"
+#include "column/append.h"
+
+enum { WAIT_MS = 100 };
+
+tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, uint64_t rows, tfos_error *error)
+{
+    size_t index = (size_t)(place - feeder->places);
+    bool more =
+        feeder->expected_count > feeder->expected_first && feeder->expected[feeder->expected_count - 1].place == index;
+    if (!more) {
+        TFOS_TRY(tfos__array_reserve(&feeder->expected, feeder->expected_count, &feeder->expected_capacity,
+                                     sizeof *feeder->expected, error));
+        feeder->expected[feeder->expected_count++] = (tfos__expected){.place = index};
+    }
+    feeder->expected[feeder->expected_count - 1].rows += rows;
+    return TFOS_OK;
+}
+
+static void end_entry(tfos__place *place)
+{
+    tfos__lane_release(place->results, place->results_entry.bytes);
+    tfos__bell_ring(place->bell);
+    place->results_reading = false;
+}
+
+/* Goes on to the next entry with rows. END: there is none now. */
+static tfos_status begin_entry(tfos__place *place, bool *over, tfos_error *error)
+{
+    while (!place->results_reading) {
+        const uint8_t *bytes;
+        size_t count;
+        TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, over, error));
+        if (count == 0) {
+            return TFOS_END;
+        }
+        TFOS_TRY(tfos__entry_read(bytes, count, &place->results_entry, error));
+        if (place->results_entry.kind == TFOS__ENTRY_SCHEMA) {
+            tfos_schema_free(place->results_schema);
+            place->results_schema = NULL;
+            TFOS_TRY(tfos__entry_read_schema(bytes, &place->results_entry, &place->results_schema, error));
+            end_entry(place);
+        } else if (place->results_entry.kind == TFOS__ENTRY_BATCH && place->results_schema != NULL) {
+            TFOS_TRY(tfos__entry_read_batch(bytes, &place->results_entry, place->results_schema, &place->results_views,
+                                            error));
+            place->results_reading = true;
+            place->results_row = 0;
+        } else {
+            return tfos__fail(error, TFOS_CORRUPT, "the results of node %u on %s make no sense", place->index,
+                              place->host);
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status copy_rows(tfos__place *place, int64_t count, tfos_batch **out, tfos_error *error)
+{
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_new(place->results_schema, &batch, error));
+    size_t columns = tfos_schema_field_count(place->results_schema);
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; status == TFOS_OK && i < columns; i++) {
+        status = tfos__vector_append(tfos__batch_vector(batch, i),
+                                     &place->results_views.vector[place->results_views.column[i]], place->results_row,
+                                     count, error);
+    }
+    status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
+    if (status != TFOS_OK) {
+        tfos_batch_free(batch);
+        return status;
+    }
+    *out = batch;
+    return TFOS_OK;
+}
+
+/* What the first place in the order has. OK with *out NULL: nothing yet. */
+static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error)
+{
+    tfos__expected *first = &feeder->expected[feeder->expected_first];
+    tfos__place *place = &feeder->places[first->place];
+    bool over = false;
+    *out = NULL;
+    tfos_status status = begin_entry(place, &over, error);
+    if (status == TFOS_END) {
+        if (!over) {
+            return TFOS_OK;
+        }
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "%" PRIu64 " rows of partition %" PRIu64
+                          " got no result from node %u on %s: its program must "
+                          "give one result for each row (batch_results), and has ended or given fewer",
+                          first->rows, feeder->id.partition, place->index, place->host);
+    }
+    TFOS_TRY(status);
+    int64_t count = tfos__min_i64((int64_t)place->results_entry.rows - place->results_row, (int64_t)first->rows);
+    TFOS_TRY(copy_rows(place, count, out, error));
+    place->results_row += count;
+    if (place->results_row == (int64_t)place->results_entry.rows) {
+        end_entry(place);
+    }
+    first->rows -= (uint64_t)count;
+    feeder->expected_first += first->rows == 0 ? 1 : 0;
+    if (feeder->expected_first == feeder->expected_count) {
+        feeder->expected_first = feeder->expected_count = 0;
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error)
+{
+    assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
+    for (;;) {
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        if (feeder->expected_first == feeder->expected_count) {
+            *out = NULL;
+            return feeder->exhausted || wait ? TFOS_END : TFOS_OK;
+        }
+        tfos_status status = take(feeder, out, error);
+        if (status == TFOS_MISMATCH) {
+            /* If the feed was ended, or the program failed, that is why. */
+            tfos_error mine;
+            tfos_status why = tfos__feeder_look_around(feeder, &mine);
+            return why == TFOS_END ? TFOS_END : status;
+        }
+        if (status != TFOS_OK || *out != NULL || !wait) {
+            return status;
+        }
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+    }
+}

@@ -1,0 +1,66 @@
+/* The feeds of a cluster, in the coordinator: binds the ledger to the driver, the producers and the nodes.
+ *
+ * Like the roster it has no sockets and no clock: it is told what was heard and what time it is, and calls back with
+ * what is to be sent. A producer is known by the number that the coordinator gave to its connection. */
+#ifndef TFOS_CLUSTER_FEEDS_H
+#define TFOS_CLUSTER_FEEDS_H
+
+#include "cluster/message.h"
+#include "cluster/roster.h"
+#include "feed/ledger.h"
+
+typedef struct tfos__feeds tfos__feeds;
+
+typedef struct tfos__feeds_calls {
+    void (*to_node)(void *context, uint32_t index, const tfos__message *message);
+    void (*to_driver)(void *context, const tfos__message *message);
+    void (*to_producer)(void *context, uint64_t producer, const tfos__message *message);
+    void *context;
+} tfos__feeds_calls;
+
+tfos_status tfos__feeds_new(tfos__roster *roster, const tfos__feeds_calls *calls, tfos__feeds **out, tfos_error *error);
+void tfos__feeds_free(tfos__feeds *feeds);
+
+/* FEED, EPOCH, FEED_CLOSE and END_OF_FEED of the driver. */
+void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t now_ms);
+
+/* ADMIT and what follows it. */
+void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t producer, const tfos__message *message, uint64_t now_ms);
+void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t producer);
+
+/* REGISTER, BEAT, FENCED, TERMINATE and HUNGRY of a node; others are none of our business. */
+void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__message *message, uint64_t now_ms);
+
+/* A node has come back on a new connection: what it may have missed is said again. */
+void tfos__feeds_node_returned(tfos__feeds *feeds, uint32_t index);
+
+/* The cluster ends, or a node is lost: producers go home. */
+void tfos__feeds_end(tfos__feeds *feeds);
+
+/* Looks for feeds that do not move. */
+void tfos__feeds_tick(tfos__feeds *feeds, uint64_t now_ms);
+
+/* What a node was fed, for the status page. */
+typedef struct tfos__fed {
+    uint64_t fed_rows;
+    uint64_t consumed_rows;
+    uint64_t lane_bytes;
+    double rows_per_second;
+    bool hungry;
+} tfos__fed;
+
+void tfos__feeds_of_node(const tfos__feeds *feeds, uint32_t index, tfos__fed *out);
+
+/* The feeds, from the first to the last; false behind it. */
+typedef struct tfos__feed_view {
+    uint64_t feed;
+    const char *queue;
+    bool inference;
+    bool open;
+    tfos__ledger_counts counts;
+} tfos__feed_view;
+
+bool tfos__feeds_view(const tfos__feeds *feeds, size_t at, tfos__feed_view *out);
+const tfos__ledger *tfos__feeds_ledger(const tfos__feeds *feeds);
+
+#endif

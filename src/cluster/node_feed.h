@@ -1,0 +1,98 @@
+/* The feed of a node from inside: what the files node_feed*.c share. All of it belongs to the thread of the loop. */
+#ifndef TFOS_CLUSTER_NODE_FEED_H
+#define TFOS_CLUSTER_NODE_FEED_H
+
+#include "cluster/node_state.h"
+#include "feed/packet.h"
+
+typedef struct tfos__feed_producer {
+    struct tfos__feed_producer *next;
+    tfos__node *node;
+    uv_poll_t poll;
+    int socket;
+    bool greeted;
+    bool wants; /* `request` waits for memory, or for the child to read its queue */
+    tfos__packet request;
+    tfos__bell *bell; /* its own; NULL before it asked for a lane */
+} tfos__feed_producer;
+
+typedef struct tfos__feed_lane {
+    struct tfos__feed_lane *next;
+    tfos__lane *lane;
+    tfos__lane *results;
+    tfos__bell *bell;              /* a copy of the producer's */
+    tfos__feed_producer *producer; /* NULL: it has gone */
+} tfos__feed_lane;
+
+/* What an attempt has fed here in the current epoch, kept when its lanes are gone. */
+typedef struct tfos__feed_record {
+    tfos__lane_id id;
+    uint64_t end_row;
+    bool fenced;
+} tfos__feed_record;
+
+/* A packet for the child that did not fit its socket. */
+typedef struct tfos__feed_pending {
+    struct tfos__feed_pending *next;
+    tfos__packet packet;
+    int fds[TFOS__PACKET_FDS_MOST]; /* ours; -1 behind the last */
+} tfos__feed_pending;
+
+typedef struct tfos__node_feed {
+    char name[64];
+    uint8_t token[TFOS__KEY_BYTES];
+    char machine[64];
+    int listener;
+    uv_poll_t listener_poll;
+    tfos__bell *bell; /* of the child */
+    int child;        /* our end of the child's socket; -1: there is none */
+    uv_poll_t child_poll;
+    bool child_ended;
+    tfos__feed_pending *pending;
+    tfos__feed_pending **pending_end;
+    size_t pending_count;
+    char queues[256]; /* ",input,": what the child reads */
+    tfos__feed_producer *producers;
+    size_t producer_count;
+    tfos__feed_lane *lanes;
+    uint64_t lane_number;
+    int64_t lane_bytes;
+    int64_t memory_bytes;
+    int64_t memory_used;
+    uint64_t fed_rows; /* of lanes that are gone */
+    uint64_t consumed_rows;
+    tfos__feed_record *records;
+    size_t record_count;
+    size_t record_capacity;
+    uint64_t mark_feed; /* the last mark that was passed on */
+    uint64_t mark_epoch;
+    bool marked;
+} tfos__node_feed;
+
+/* ---- node_feed.c: producers and lanes ---- */
+
+bool tfos__feed_same_attempt(const tfos__lane_id *a, const tfos__lane_id *b);
+
+/* The record of an attempt, which is made when its first lane is. NULL when memory is short. */
+tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_id *id, tfos_error *error);
+
+/* Forgets what epochs of a feed before this one have left. */
+void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_before);
+
+/* Closes the head of a lane and notes what is in it. */
+void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane);
+
+void tfos__feed_free_lane(tfos__node_feed *feed, tfos__feed_lane *lane);
+
+/* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
+void tfos__feed_serve_waiting(tfos__node_feed *feed);
+
+bool tfos__feed_child_reads(const tfos__node_feed *feed, const char *queue);
+
+/* ---- node_feed_child.c: the child, and what the coordinator has to say to it ---- */
+
+/* Queues a packet for the child. Copies of the descriptors travel; the caller keeps its own. */
+tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *packet, const int *fds, size_t count,
+                                  tfos_error *error);
+
+#endif

@@ -1,0 +1,481 @@
+/* The consumer: what the program on a node takes rows with.
+ *
+ * A batch is filled from one lane after the other: an entry is read to its end before the next lane has its turn, which
+ * keeps copies long and is fair enough, for entries are small. What was taken counts as consumed; rows that were put
+ * into a batch before a call failed or timed out stay there for the next call.
+ *
+ * Epochs: a mark says that every row of an epoch is in a lane. Lanes that come after it belong to the next epoch and
+ * are left alone until those before it are empty. */
+#include "feed/consumer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "column/append.h"
+#include "column/schema.h"
+
+enum { POOL_BATCHES = 4 };
+
+/* What a look at the lanes came to. */
+typedef enum step {
+    STEP_NOTHING, /* there is nothing at the moment */
+    STEP_ON,      /* something was read, there may be more */
+    STEP_FULL,    /* the batch is to be handed out */
+} step;
+
+/* ---- entries ---- */
+
+static tfos_status set_schema(tfos__queue *queue, tfos__taken_lane *lane, const uint8_t *bytes, tfos_error *error)
+{
+    tfos_schema *schema;
+    char *text;
+    TFOS_TRY(tfos__entry_read_schema(bytes, &lane->entry, &schema, error));
+    tfos_status status = tfos_schema_to_json(schema, &text, error);
+    if (status != TFOS_OK) {
+        tfos_schema_free(schema);
+        return status;
+    }
+    tfos_schema_free(lane->schema);
+    tfos_string_free(lane->schema_text);
+    lane->schema = schema;
+    lane->schema_text = text;
+    if (queue->schema == NULL) {
+        queue->schema = tfos__schema_retain(schema);
+    }
+    return TFOS_OK;
+}
+
+/* Gives the room of the entry back to the producer. */
+static void end_entry(tfos__taken_lane *lane)
+{
+    tfos__lane_release(lane->lane, lane->entry.bytes);
+    tfos__bell_ring(lane->producer);
+    lane->reading = false;
+}
+
+static tfos_status begin_entry(tfos__queue *queue, tfos__taken_lane *lane, const uint8_t *bytes, size_t count,
+                               step *out, tfos_error *error)
+{
+    *out = STEP_ON;
+    TFOS_TRY(tfos__entry_read(bytes, count, &lane->entry, error));
+    if (lane->entry.kind == TFOS__ENTRY_SCHEMA) {
+        TFOS_TRY(set_schema(queue, lane, bytes, error));
+        end_entry(lane);
+        return TFOS_OK;
+    }
+    if (lane->entry.kind == TFOS__ENTRY_PARTITION) {
+        /* Nobody sends more before the results are back. */
+        *out = lane->results != NULL && queue->batch != NULL ? STEP_FULL : STEP_ON;
+        end_entry(lane);
+        return TFOS_OK;
+    }
+    if (lane->schema == NULL) {
+        return tfos__fail(error, TFOS_CORRUPT, "a lane has rows before it has a schema");
+    }
+    TFOS_TRY(tfos__entry_read_batch(bytes, &lane->entry, lane->schema, &lane->views, error));
+    lane->reading = lane->entry.rows > 0;
+    lane->row = 0;
+    if (!lane->reading) {
+        end_entry(lane);
+    }
+    return TFOS_OK;
+}
+
+/* ---- the batch ---- */
+
+static bool pool_fits(const tfos__queue *queue, const tfos_schema *as, const tfos__taken_lane *lane)
+{
+    if (queue->pool == NULL || (as != NULL) != (queue->pool_as != NULL)) {
+        return false;
+    }
+    return as != NULL ? queue->pool_as == as : strcmp(queue->pool_text, lane->schema_text) == 0;
+}
+
+static tfos_status change_pool(tfos__queue *queue, const tfos_schema *as, const tfos__taken_lane *lane,
+                               tfos_error *error)
+{
+    tfos__batch_pool *pool;
+    char *text = NULL;
+    if (as == NULL && (text = strdup(lane->schema_text)) == NULL) {
+        return tfos__fail_memory(error, strlen(lane->schema_text));
+    }
+    tfos_status status = tfos__batch_pool_new(as != NULL ? as : lane->schema, POOL_BATCHES, &pool, error);
+    if (status != TFOS_OK) {
+        free(text);
+        return status;
+    }
+    tfos__batch_pool_free(queue->pool);
+    tfos_schema_free(queue->pool_as);
+    free(queue->pool_text);
+    queue->pool = pool;
+    queue->pool_text = text;
+    queue->pool_as = as != NULL ? tfos__schema_retain(as) : NULL;
+    return TFOS_OK;
+}
+
+/* The vector of the rows that a column of the batch is made of. */
+static tfos_status find_column(const tfos__queue *queue, const tfos__taken_lane *lane, size_t column,
+                               const tfos_vector **out, tfos_error *error)
+{
+    const tfos_field *wanted = tfos_schema_field(tfos_batch_schema(queue->batch), column);
+    int64_t from =
+        queue->pool_as == NULL ? (int64_t)column : tfos__schema_find(lane->schema, wanted->name, strlen(wanted->name));
+    if (from < 0) {
+        return tfos__fail(error, TFOS_MISMATCH, "the rows that are fed have no column of this name");
+    }
+    const tfos_field *found = tfos_schema_field(lane->schema, (size_t)from);
+    if (found->type != wanted->type || found->feature_list != wanted->feature_list ||
+        (found->shape == TFOS_SHAPE_SCALAR) != (wanted->shape == TFOS_SHAPE_SCALAR)) {
+        char texts[2][64];
+        tfos__field_describe(wanted, texts[0], sizeof texts[0]);
+        tfos__field_describe(found, texts[1], sizeof texts[1]);
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "expected %s, found %s; declare the type where the rows are fed, or ask "
+                          "for the type that they have",
+                          texts[0], texts[1]);
+    }
+    *out = &lane->views.vector[lane->views.column[from]];
+    return TFOS_OK;
+}
+
+/* Appends rows of the entry to the batch, column by column; all columns or none. */
+static tfos_status append_rows(tfos__queue *queue, const tfos__taken_lane *lane, int64_t count, tfos_error *error)
+{
+    size_t columns = tfos_schema_field_count(tfos_batch_schema(queue->batch));
+    for (size_t i = 0; i < columns; i++) {
+        const tfos_vector *from = NULL;
+        tfos_status status = find_column(queue, lane, i, &from, error);
+        if (status == TFOS_OK) {
+            status = tfos__vector_append(tfos__batch_vector(queue->batch, i), from, lane->row, count, error);
+        }
+        if (status != TFOS_OK) {
+            const char *name = tfos_schema_field(tfos_batch_schema(queue->batch), i)->name;
+            for (size_t before = 0; before < i; before++) {
+                tfos__vector_truncate(tfos__batch_vector(queue->batch, before), queue->batch_rows);
+            }
+            tfos__error_prefix(error, "column '%s', partition %llu, rows from %llu on",
+                               tfos__printable_of(name, strlen(name)).text,
+                               (unsigned long long)tfos__lane_id_of(lane->lane)->partition,
+                               (unsigned long long)lane->entry.first_row + (unsigned long long)lane->row);
+            return status;
+        }
+    }
+    return TFOS_OK;
+}
+
+/* Remembers whose rows these were, for the results. */
+static tfos_status expect_results(tfos__queue *queue, tfos__taken_lane *lane, int64_t count, tfos_error *error)
+{
+    if (lane->results == NULL) {
+        return TFOS_OK;
+    }
+    bool more = queue->answer_count > queue->answer_first && queue->answers[queue->answer_count - 1].lane == lane;
+    if (!more) {
+        TFOS_TRY(tfos__array_reserve(&queue->answers, queue->answer_count, &queue->answer_capacity,
+                                     sizeof *queue->answers, error));
+        queue->answers[queue->answer_count++] = (tfos__answer){.lane = lane};
+    }
+    queue->answers[queue->answer_count - 1].rows += (uint64_t)count;
+    lane->unanswered += (uint64_t)count;
+    return TFOS_OK;
+}
+
+static tfos_status take_rows(tfos__queue *queue, tfos__taken_lane *lane, const tfos_feed_want *want, step *out,
+                             tfos_error *error)
+{
+    if (queue->batch != NULL && queue->batch_rows > 0 && !pool_fits(queue, want->as, lane)) {
+        *out = STEP_FULL; /* rows of another schema make another batch */
+        return TFOS_OK;
+    }
+    if (queue->batch == NULL) {
+        if (!pool_fits(queue, want->as, lane)) {
+            TFOS_TRY(change_pool(queue, want->as, lane, error));
+        }
+        TFOS_TRY(tfos__batch_take(queue->pool, &queue->batch, error));
+        queue->batch_rows = 0;
+    }
+    int64_t count = tfos__min_i64((int64_t)lane->entry.rows - lane->row, want->rows - queue->batch_rows);
+    TFOS_TRY(append_rows(queue, lane, count, error));
+    TFOS_TRY(expect_results(queue, lane, count, error));
+    tfos__lane_take_rows(lane->lane, (uint64_t)count);
+    queue->batch_rows += count;
+    lane->row += count;
+    if (lane->row == (int64_t)lane->entry.rows) {
+        end_entry(lane);
+    }
+    *out = queue->batch_rows >= want->rows ? STEP_FULL : STEP_ON;
+    return TFOS_OK;
+}
+
+/* ---- lanes in turn ---- */
+
+static tfos_status step_lane(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane,
+                             const tfos_feed_want *want, step *out, tfos_error *error)
+{
+    const uint8_t *bytes;
+    size_t count;
+    bool fed_out;
+    *out = STEP_NOTHING;
+    if (lane->marks > queue->marks_passed) {
+        return TFOS_OK; /* of the next epoch */
+    }
+    if (lane->reading) {
+        return take_rows(queue, lane, want, out, error);
+    }
+    TFOS_TRY(tfos__lane_peek(lane->lane, &bytes, &count, &fed_out, error));
+    if (count > 0) {
+        return begin_entry(queue, lane, bytes, count, out, error);
+    }
+    if (fed_out && lane->unanswered == 0) {
+        tfos__intake_leave(intake, queue, lane);
+        *out = STEP_ON;
+    }
+    return TFOS_OK;
+}
+
+/* Goes round the lanes until the batch is full or none of them has anything. */
+static tfos_status take(tfos__intake *intake, tfos__queue *queue, const tfos_feed_want *want, step *out,
+                        tfos_error *error)
+{
+    size_t idle = 0;
+    *out = STEP_NOTHING;
+    while (idle < queue->lane_count) {
+        tfos__taken_lane *lane = queue->current != NULL ? queue->current : queue->lanes;
+        step did;
+        queue->current = lane;
+        bool was_reading = lane->reading;
+        TFOS_TRY(step_lane(intake, queue, lane, want, &did, error));
+        if (did == STEP_FULL) {
+            *out = STEP_FULL;
+            return TFOS_OK;
+        }
+        idle = did == STEP_ON ? 0 : idle + 1;
+        if (queue->current == lane && (did == STEP_NOTHING || (was_reading && !lane->reading))) {
+            queue->current = lane->next; /* an entry was read to its end: the next lane's turn */
+        }
+    }
+    return TFOS_OK;
+}
+
+/* Whether a lane of the current epoch is left, which may still get rows. */
+static bool epoch_is_open(const tfos__queue *queue)
+{
+    for (const tfos__taken_lane *lane = queue->lanes; lane != NULL; lane = lane->next) {
+        if (lane->marks <= queue->marks_passed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing is there at the moment: is that an end? Passes marks. */
+static bool at_end(tfos__queue *queue, const tfos_feed_want *want)
+{
+    while (!epoch_is_open(queue)) {
+        if (queue->marks_received > queue->marks_passed) {
+            if (want->split_epochs) {
+                return true;
+            }
+            queue->marks_passed++;
+        } else {
+            return queue->ended;
+        }
+    }
+    return false;
+}
+
+/* ---- the public functions ---- */
+
+void tfos_feed_want_init(tfos_feed_want *want)
+{
+    *want = (tfos_feed_want){.rows = 1, .timeout_ms = -1};
+}
+
+/* Tells the node, once, that somebody will read the queue. */
+static tfos_status announce(tfos__intake *intake, tfos__queue *queue, tfos_error *error)
+{
+    tfos__packet packet;
+    if (queue->announced) {
+        return TFOS_OK;
+    }
+    tfos__packet_init(&packet, TFOS__PACKET_QUEUE);
+    memcpy(packet.queue, queue->name, sizeof packet.queue);
+    TFOS_TRY(tfos__intake_tell(intake, &packet, error));
+    queue->announced = true;
+    return TFOS_OK;
+}
+
+tfos_status tfos__feed_new(tfos__intake *intake, const char *queue, tfos_feed **out, tfos_error *error)
+{
+    if (strlen(queue) == 0 || strlen(queue) >= TFOS__QUEUE_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to %d bytes, found %zu",
+                          TFOS__QUEUE_BYTES - 1, strlen(queue));
+    }
+    tfos_feed *feed = calloc(1, sizeof *feed);
+    if (feed == NULL) {
+        return tfos__fail_memory(error, sizeof *feed);
+    }
+    pthread_mutex_lock(&intake->lock);
+    feed->intake = intake;
+    feed->queue = tfos__intake_queue(intake, queue, error);
+    tfos_status status = feed->queue != NULL ? announce(intake, feed->queue, error) : TFOS_NO_MEMORY;
+    pthread_mutex_unlock(&intake->lock);
+    if (status != TFOS_OK) {
+        free(feed);
+        return status;
+    }
+    *out = feed;
+    return TFOS_OK;
+}
+
+tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_error *error)
+{
+    tfos__intake *intake;
+    TFOS_TRY(tfos__intake_get(&intake, error));
+    return tfos__feed_new(intake, queue, out, error);
+}
+
+void tfos_feed_close(tfos_feed *feed)
+{
+    free(feed); /* the queue lives as long as the process: its rows are nobody else's */
+}
+
+/* Whether the caller must not be kept waiting any longer. */
+static tfos_status look_whether_to_wait(const tfos_feed_want *want, int64_t deadline, tfos_error *error)
+{
+    if (want->interrupted != NULL && want->interrupted(want->interrupted_context)) {
+        return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for rows");
+    }
+    if (tfos__clock_ms() >= deadline) {
+        return tfos__fail(error, TFOS_CANCELLED, "no row came within %lld ms", (long long)want->timeout_ms);
+    }
+    return TFOS_OK;
+}
+
+static int64_t deadline_of(const tfos_feed_want *want)
+{
+    return want->timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + want->timeout_ms;
+}
+
+static tfos_status hand_out(tfos__queue *queue, tfos_batch **out, tfos_error *error)
+{
+    TFOS_TRY(tfos__batch_finish(queue->batch, queue->batch_rows, error));
+    *out = queue->batch;
+    queue->batch = NULL;
+    queue->batch_rows = 0;
+    return TFOS_OK;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* With the lock, which is given up while it waits. */
+static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error)
+{
+    tfos__intake *intake = feed->intake;
+    tfos__queue *queue = feed->queue;
+    int64_t deadline = deadline_of(want);
+    for (bool hungry = false;;) {
+        step did;
+        uint32_t seen = tfos__bell_read(intake->bell);
+        TFOS_TRY(tfos__intake_pump(intake, error));
+        TFOS_TRY(take(intake, queue, want, &did, error));
+        if (did == STEP_FULL) {
+            return hand_out(queue, out, error);
+        }
+        if (at_end(queue, want)) {
+            if (queue->batch != NULL && queue->batch_rows > 0) {
+                return hand_out(queue, out, error);
+            }
+            queue->marks_passed += queue->marks_received > queue->marks_passed ? 1 : 0;
+            return TFOS_END;
+        }
+        TFOS_TRY(look_whether_to_wait(want, deadline, error));
+        if (!hungry) {
+            hungry = true;
+            tfos__bell_set_hungry(intake->bell, now_ns());
+        }
+        tfos__intake_wait(intake, seen);
+    }
+}
+
+/* Calls for one queue come one after the other. */
+static void enter(tfos_feed *feed)
+{
+    pthread_mutex_lock(&feed->intake->lock);
+    while (feed->queue->taking) {
+        tfos__intake_wait(feed->intake, tfos__bell_read(feed->intake->bell));
+    }
+    feed->queue->taking = true;
+}
+
+static void leave(tfos_feed *feed)
+{
+    tfos__bell_set_hungry(feed->intake->bell, 0);
+    feed->queue->taking = false;
+    pthread_mutex_unlock(&feed->intake->lock);
+}
+
+tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error)
+{
+    if (want->rows <= 0) {
+        return tfos__fail(error, TFOS_INVALID, "a batch has at least one row, found %lld", (long long)want->rows);
+    }
+    enter(feed);
+    tfos_status status = next(feed, want, out, error);
+    leave(feed);
+    return status;
+}
+
+tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_schema **out, tfos_error *error)
+{
+    tfos__intake *intake = feed->intake;
+    int64_t deadline = deadline_of(want);
+    tfos_status status = TFOS_OK;
+    pthread_mutex_lock(&intake->lock);
+    while (status == TFOS_OK && feed->queue->schema == NULL) {
+        uint32_t seen = tfos__bell_read(intake->bell);
+        status = tfos__intake_pump(intake, error);
+        if (status == TFOS_OK && feed->queue->schema == NULL) {
+            status = feed->queue->ended && feed->queue->lanes == NULL ? TFOS_END
+                                                                      : look_whether_to_wait(want, deadline, error);
+        }
+        if (status == TFOS_OK && feed->queue->schema == NULL) {
+            tfos__intake_wait(intake, seen);
+        }
+    }
+    if (status == TFOS_OK) {
+        *out = tfos__schema_retain(feed->queue->schema);
+    }
+    pthread_mutex_unlock(&intake->lock);
+    return status;
+}
+
+bool tfos_feed_ended(tfos_feed *feed)
+{
+    tfos__queue *queue = feed->queue;
+    pthread_mutex_lock(&feed->intake->lock);
+    bool gone = tfos__intake_pump(feed->intake, NULL) != TFOS_OK;
+    bool ended = gone || (queue->ended && queue->lanes == NULL && queue->batch_rows == 0);
+    pthread_mutex_unlock(&feed->intake->lock);
+    return ended;
+}
+
+tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error)
+{
+    tfos__packet packet;
+    tfos__packet_init(&packet, TFOS__PACKET_TERMINATE);
+    memcpy(packet.queue, feed->queue->name, sizeof packet.queue);
+    pthread_mutex_lock(&feed->intake->lock);
+    tfos_status status = tfos__intake_pump(feed->intake, error);
+    tfos__intake_end(feed->intake, feed->queue, true);
+    status = status == TFOS_OK ? tfos__intake_tell(feed->intake, &packet, error) : status;
+    pthread_mutex_unlock(&feed->intake->lock);
+    return status;
+}
