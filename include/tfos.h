@@ -404,6 +404,20 @@ TFOS_API void tfos_batch_free(tfos_batch *batch);
 TFOS_API tfos_status tfos_batch_export(tfos_batch *batch, struct ArrowArray *array, struct ArrowSchema *schema,
                                        tfos_error *error);
 
+/* ---- Batch builder ---------------------------------------------------------------------------------------------- */
+
+/* A batch of `rows` rows from columns that the caller has built, one for each field of the schema, in its order. What
+ * is read of a vector: layout, type, list_length, length, validity (NULL: no row is missing), offsets, which begin at
+ * 0, data and child; only the outermost level may have missing rows, and a missing row of bytes or of a list is empty.
+ * MISMATCH when a column does not go with its field; ENCODING for a string that is no UTF-8; INVALID for offsets that
+ * descend. Errors name the column.
+ *
+ * Owner: `columns` and their memory stay the caller's and are copied. The batch shares `schema`, which does not change
+ * any more; the caller frees its own. The caller gives *out up with tfos_batch_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_batch_new(const tfos_schema *schema, const tfos_vector *columns, int64_t rows,
+                                    tfos_batch **out, tfos_error *error);
+
 /* ---- Files ----------------------------------------------------------------------------------------------------- */
 
 typedef enum tfos_codec { TFOS_CODEC_AUTO, TFOS_CODEC_NONE, TFOS_CODEC_GZIP, TFOS_CODEC_ZLIB } tfos_codec;
