@@ -12,9 +12,7 @@
  * The GIL is released around every call that works or waits. Threads of the library never take it: their log lines are
  * queued, and whichever Python thread comes by next hands them to Python's logging. So whatever holds an object of the
  * library may be freed with or without the GIL, and nobody waits for a thread that waits for the GIL. */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "_native.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,8 +20,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tfos.h"
 
 static PyTypeObject *schema_type;
 static PyTypeObject *batch_type;
@@ -2008,6 +2004,49 @@ static int add_types(PyObject *module)
 #undef ADD
 }
 
+/* ---- What the other files use --------------------------------------------------------------------------------------
+ */
+
+void *tfos__python_new(PyTypeObject *type)
+{
+    return new_object(type);
+}
+
+void tfos__python_free(void *self)
+{
+    free_object(self);
+}
+
+int tfos__python_add_type(PyObject *module, const char *name, size_t bytes, PyType_Slot *slots, bool callable,
+                          PyTypeObject **out)
+{
+    return add_type(module, name, bytes, slots, callable, out);
+}
+
+PyObject *tfos__python_raise(const tfos_error *error)
+{
+    return raise_error(error);
+}
+
+PyObject *tfos__python_batch_wrap(tfos_batch *batch)
+{
+    return batch_wrap(batch);
+}
+
+tfos_batch *tfos__python_batch_of(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, batch_type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a Batch");
+        return NULL;
+    }
+    return ((batch_object *)object)->batch;
+}
+
+PyObject *tfos__python_value(const tfos_vector *vector, int64_t row)
+{
+    return object_at(vector, row);
+}
+
 static PyObject *get_logger(void)
 {
     PyObject *logging = PyImport_ImportModule("logging");
@@ -2038,7 +2077,7 @@ PyMODINIT_FUNC PyInit__native(void)
         return NULL;
     }
     logger = get_logger();
-    if (logger == NULL || add_error_classes(module) < 0 || add_types(module) < 0 ||
+    if (logger == NULL || add_error_classes(module) < 0 || add_types(module) < 0 || tfos__python_add_rows(module) < 0 ||
         PyModule_AddStringConstant(module, "version", tfos_version()) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -1,0 +1,581 @@
+/* RowEncoder: Python rows in, batches out.
+ *
+ * The first row decides the shape of rows and the kinds of their fields; a row that has others ends the batch, and the
+ * next one begins with them. Rows of changing shapes would make a batch of each row, so after a few changes a field, or
+ * the whole row, is pickled for a while (tfos__row_temper). What was learned is kept from batch to batch, and so is the
+ * schema as long as it says the same. */
+#include "_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PICKLED_FIELDS_MAX = 16 }; /* with more, pickling the whole row costs less */
+
+typedef struct encoder_object {
+    PyObject_HEAD tfos__row_shape shape;
+    tfos__row_temper temper; /* of the shape; rows are pickled while it has batches left */
+    size_t count;
+    tfos__row_column *columns;
+    PyObject **cells;     /* the fields of the row at hand */
+    PyObject *names;      /* a tuple: of columns */
+    PyObject *row_fields; /* the __fields__ seen last: most rows share theirs */
+    bool changed;         /* what the note says of the row */
+    bool busy;            /* code of others runs below us, and may call us */
+    int64_t rows;
+    int64_t bytes;
+    PyObject *pending; /* was taken from an iterator but did not fit */
+    tfos_schema *schema;
+    PyObject *note;
+} encoder_object;
+
+static PyTypeObject *encoder_type;
+
+/* ---- the encoder's shape ---- */
+
+static void drop_columns(encoder_object *self)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        tfos__row_column_reset(&self->columns[i]);
+    }
+    free(self->columns);
+    free(self->cells);
+    self->columns = NULL;
+    self->cells = NULL;
+    self->count = 0;
+    self->shape = TFOS__ROW_NONE;
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->row_fields);
+}
+
+/* Takes the names over. */
+static bool begin_shape(encoder_object *self, tfos__row_shape shape, PyObject *names)
+{
+    size_t count = (size_t)PyTuple_Size(names);
+    drop_columns(self);
+    self->names = names;
+    self->changed = true;
+    self->columns = calloc(count, sizeof *self->columns);
+    self->cells = calloc(count, sizeof *self->cells);
+    if (self->columns == NULL || self->cells == NULL) {
+        drop_columns(self);
+        PyErr_NoMemory();
+        return false;
+    }
+    self->shape = shape;
+    self->count = count;
+    for (size_t i = 0; i < count; i++) {
+        tfos__row_column_init(&self->columns[i]);
+    }
+    return true;
+}
+
+/* Rows are values, which are pickled, until the temper has no batches left. */
+static bool begin_pickling(encoder_object *self)
+{
+    PyObject *names = Py_BuildValue("(s)", "value");
+    if (names == NULL || !begin_shape(self, TFOS__ROW_VALUE, names)) {
+        return false;
+    }
+    self->columns[0].kind = (tfos__row_kind){.leaf = TFOS__LEAF_PICKLE};
+    return true;
+}
+
+/* Takes the shape of a row that has another one; there are no other rows. */
+static bool change_shape(encoder_object *self, PyObject *row)
+{
+    tfos__row_shape shape;
+    PyObject *names;
+    if (!tfos__row_shape_of(row, &shape, &names)) {
+        return false;
+    }
+    if (shape == TFOS__ROW_VALUE && self->shape == TFOS__ROW_VALUE) {
+        Py_DECREF(names);
+        return true; /* a matter of its column */
+    }
+    if (self->shape != TFOS__ROW_NONE && tfos__row_temper_misfit(&self->temper, false)) {
+        Py_DECREF(names);
+        return begin_pickling(self);
+    }
+    return begin_shape(self, shape, names);
+}
+
+/* ---- the fields of a row ---- */
+
+static void release_cells(encoder_object *self)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        Py_CLEAR(self->cells[i]);
+    }
+}
+
+static tfos__row_fit gather_sequence(encoder_object *self, PyObject *row, PyTypeObject *type,
+                                     PyObject *(*get)(PyObject *, Py_ssize_t), Py_ssize_t (*size)(PyObject *))
+{
+    if (Py_TYPE(row) != type || (size_t)size(row) != self->count) {
+        return TFOS__ROW_MISFIT;
+    }
+    for (size_t i = 0; i < self->count; i++) {
+        self->cells[i] = Py_NewRef(get(row, (Py_ssize_t)i));
+    }
+    return TFOS__ROW_FITS;
+}
+
+/* The same keys in the same order. */
+static tfos__row_fit gather_dict(encoder_object *self, PyObject *row)
+{
+    if (Py_TYPE(row) != &PyDict_Type || (size_t)PyDict_Size(row) != self->count) {
+        return TFOS__ROW_MISFIT;
+    }
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    for (size_t i = 0; i < self->count && PyDict_Next(row, &position, &key, &value); i++) {
+        PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
+        if (key != name && (Py_TYPE(key) != &PyUnicode_Type || PyUnicode_Compare(key, name) != 0)) {
+            return TFOS__ROW_MISFIT;
+        }
+        self->cells[i] = Py_NewRef(value);
+    }
+    return TFOS__ROW_FITS;
+}
+
+static tfos__row_fit gather_spark_row(encoder_object *self, PyObject *row)
+{
+    if (!tfos__row_is_spark(row) || (size_t)PyTuple_Size(row) != self->count) {
+        return TFOS__ROW_MISFIT;
+    }
+    PyObject *fields = tfos__row_spark_fields(row);
+    if (fields == NULL) {
+        return TFOS__ROW_MISFIT;
+    }
+    if (fields != self->row_fields) {
+        tfos__row_shape shape;
+        PyObject *names;
+        if (!tfos__row_shape_of(row, &shape, &names)) {
+            Py_DECREF(fields);
+            return TFOS__ROW_FAILED;
+        }
+        int same = shape == self->shape ? PyObject_RichCompareBool(names, self->names, Py_EQ) : 0;
+        Py_DECREF(names);
+        if (same != 1) {
+            Py_DECREF(fields);
+            return same < 0 ? TFOS__ROW_FAILED : TFOS__ROW_MISFIT;
+        }
+        PyObject *old = self->row_fields;
+        self->row_fields = Py_NewRef(fields);
+        Py_XDECREF(old);
+    }
+    Py_DECREF(fields);
+    return gather_sequence(self, row, Py_TYPE(row), PyTuple_GetItem, PyTuple_Size);
+}
+
+/* A row that is a value: but while that is not known, for all were None, it may be a tuple as well. */
+static tfos__row_fit gather_value(encoder_object *self, PyObject *row)
+{
+    const tfos__row_kind *kind = &self->columns[0].kind;
+    if (kind->leaf == TFOS__LEAF_NONE && kind->form == TFOS__FORM_VALUE && row != Py_None) {
+        tfos__row_shape shape;
+        PyObject *names;
+        if (!tfos__row_shape_of(row, &shape, &names)) {
+            return TFOS__ROW_FAILED;
+        }
+        Py_DECREF(names);
+        if (shape != TFOS__ROW_VALUE) {
+            return TFOS__ROW_MISFIT;
+        }
+    }
+    self->cells[0] = Py_NewRef(row);
+    return TFOS__ROW_FITS;
+}
+
+static tfos__row_fit gather(encoder_object *self, PyObject *row)
+{
+    switch (self->shape) {
+    case TFOS__ROW_VALUE:
+        return gather_value(self, row);
+    case TFOS__ROW_TUPLE:
+        return gather_sequence(self, row, &PyTuple_Type, PyTuple_GetItem, PyTuple_Size);
+    case TFOS__ROW_LIST:
+        return gather_sequence(self, row, &PyList_Type, PyList_GetItem, PyList_Size);
+    case TFOS__ROW_DICT:
+        return gather_dict(self, row);
+    case TFOS__ROW_SPARK:
+    case TFOS__ROW_SPARK_TEMPLATE:
+        return gather_spark_row(self, row);
+    case TFOS__ROW_NONE:
+        break;
+    }
+    return TFOS__ROW_MISFIT;
+}
+
+/* ---- rows ---- */
+
+/* The fields to their columns; all or none. */
+static tfos__row_fit push_cells(encoder_object *self)
+{
+    int64_t bytes = self->bytes;
+    for (size_t i = 0; i < self->count; i++) {
+        tfos__row_column *column = &self->columns[i];
+        size_t before = column->data.size;
+        tfos__row_fit result = self->rows == 0 && self->shape != TFOS__ROW_VALUE
+                                   ? tfos__row_column_adapt(column, self->cells[i])
+                                   : tfos__row_column_push(column, self->cells[i]);
+        if (result != TFOS__ROW_FITS) {
+            for (size_t j = 0; j < i; j++) {
+                tfos__row_column_truncate(&self->columns[j], self->rows);
+            }
+            self->bytes = bytes;
+            return result;
+        }
+        self->bytes += 1 + (int64_t)(column->data.size - before);
+    }
+    self->rows++;
+    return TFOS__ROW_FITS;
+}
+
+static tfos__row_fit push_row(encoder_object *self, PyObject *row)
+{
+    tfos__row_fit result = gather(self, row);
+    if (result == TFOS__ROW_FITS) {
+        result = push_cells(self);
+    }
+    release_cells(self);
+    return result;
+}
+
+static void clear_rows(encoder_object *self)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        tfos__row_column_truncate(&self->columns[i], 0);
+    }
+    self->rows = 0;
+    self->bytes = 0;
+}
+
+static size_t count_pickled(const encoder_object *self)
+{
+    size_t pickled = 0;
+    for (size_t i = 0; i < self->count; i++) {
+        pickled += self->columns[i].kind.leaf == TFOS__LEAF_PICKLE;
+    }
+    return pickled;
+}
+
+/* The first row of a batch: everything may change to suit it. */
+static tfos__row_fit push_first_row(encoder_object *self, PyObject *row)
+{
+    tfos__row_fit result = push_row(self, row);
+    if (result == TFOS__ROW_MISFIT) {
+        if (!change_shape(self, row)) {
+            return TFOS__ROW_FAILED;
+        }
+        result = self->shape == TFOS__ROW_VALUE ? tfos__row_column_adapt(&self->columns[0], row) : push_row(self, row);
+        if (self->shape == TFOS__ROW_VALUE && result == TFOS__ROW_FITS) {
+            self->rows = 1;
+            self->bytes = 1 + (int64_t)self->columns[0].data.size;
+        }
+    }
+    if (result == TFOS__ROW_FITS && count_pickled(self) > PICKLED_FIELDS_MAX) {
+        clear_rows(self);
+        tfos__row_temper_misfit(&self->temper, true);
+        result = begin_pickling(self) ? push_row(self, row) : TFOS__ROW_FAILED;
+    }
+    return result;
+}
+
+static tfos__row_fit add_row(encoder_object *self, PyObject *row)
+{
+    return self->rows == 0 ? push_first_row(self, row) : push_row(self, row);
+}
+
+/* ---- batches ---- */
+
+static PyObject *make_note(const encoder_object *self)
+{
+    PyObject *fields = PyList_New(0);
+    for (size_t i = 0; fields != NULL && i < self->count; i++) {
+        PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
+        PyObject *field = tfos__row_kind_show(&self->columns[i].kind, name);
+        if (field == NULL || PyList_Append(fields, field) < 0) {
+            Py_CLEAR(fields);
+        }
+        Py_XDECREF(field);
+    }
+    PyObject *note = fields != NULL ? Py_BuildValue("{sissss}", "rows", TFOS__ROW_NOTE_VERSION, "row",
+                                                    tfos__row_shape_names[self->shape], "fields", "")
+                                    : NULL;
+    PyObject *text = NULL;
+    if (note != NULL && PyDict_SetItemString(note, "fields", fields) == 0) {
+        text = tfos__row_json("dumps", note);
+    }
+    Py_XDECREF(fields);
+    Py_XDECREF(note);
+    return text;
+}
+
+/* The schema of these fields; NULL with an exception. */
+static tfos_schema *make_schema(const encoder_object *self, const tfos_field *fields, PyObject *note)
+{
+    tfos_error error;
+    tfos_schema *schema = NULL;
+    const char *text = PyUnicode_AsUTF8AndSize(note, NULL);
+    if (text == NULL) {
+        return NULL;
+    }
+    tfos_status status = tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, &error);
+    for (size_t i = 0; status == TFOS_OK && i < self->count; i++) {
+        tfos_field field = fields[i];
+        field.name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->names, (Py_ssize_t)i), NULL);
+        status = tfos_schema_add(schema, &field, &error);
+    }
+    if (status == TFOS_OK) {
+        status = tfos_schema_set_note(schema, text, &error);
+    }
+    if (status != TFOS_OK) {
+        tfos_schema_free(schema);
+        tfos__python_raise(&error);
+        return NULL;
+    }
+    return schema;
+}
+
+static bool same_fields(const tfos_schema *schema, const tfos_field *fields, size_t count)
+{
+    bool same = schema != NULL && tfos_schema_field_count(schema) == count;
+    for (size_t i = 0; same && i < count; i++) {
+        const tfos_field *field = tfos_schema_field(schema, i);
+        same = field->type == fields[i].type && field->shape == fields[i].shape && field->length == fields[i].length &&
+               field->nullable == fields[i].nullable;
+    }
+    return same;
+}
+
+/* Brings the schema up to date; the one before stays if it says the same. */
+static bool refresh_schema(encoder_object *self, const tfos_field *fields)
+{
+    bool changed = self->changed || self->schema == NULL;
+    for (size_t i = 0; i < self->count; i++) {
+        changed |= self->columns[i].changed;
+    }
+    if (!changed) {
+        return true;
+    }
+    PyObject *note = make_note(self);
+    if (note == NULL) {
+        return false;
+    }
+    if (self->note == NULL || PyUnicode_Compare(note, self->note) != 0 ||
+        !same_fields(self->schema, fields, self->count)) {
+        tfos_schema *schema = make_schema(self, fields, note);
+        if (schema == NULL) {
+            Py_DECREF(note);
+            return false;
+        }
+        tfos_schema_free(self->schema);
+        self->schema = schema;
+    }
+    Py_XDECREF(self->note);
+    self->note = note;
+    self->changed = false;
+    for (size_t i = 0; i < self->count; i++) {
+        self->columns[i].changed = false;
+    }
+    return true;
+}
+
+static PyObject *make_batch(encoder_object *self, tfos_field *fields, tfos_vector *vectors)
+{
+    tfos_error error;
+    tfos_batch *batch = NULL;
+    tfos_status status;
+    for (size_t i = 0; i < self->count; i++) {
+        if (!tfos__row_column_show(&self->columns[i], &fields[i], &vectors[i], &vectors[self->count + i])) {
+            return NULL;
+        }
+    }
+    if (!refresh_schema(self, fields)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_batch_new(self->schema, vectors, self->rows, &batch, &error);
+    Py_END_ALLOW_THREADS return status == TFOS_OK ? tfos__python_batch_wrap(batch) : tfos__python_raise(&error);
+}
+
+/* What has been pickled for long enough is tried anew. */
+static void rest(encoder_object *self)
+{
+    bool pickling = self->temper.left > 0;
+    bool rested = tfos__row_temper_rest(&self->temper);
+    if (pickling && rested) {
+        drop_columns(self);
+    }
+    for (size_t i = 0; !pickling && i < self->count; i++) {
+        tfos__row_column *column = &self->columns[i];
+        if (tfos__row_temper_rest(&column->temper) && column->kind.leaf == TFOS__LEAF_PICKLE) {
+            column->kind = (tfos__row_kind){0};
+            column->changed = true;
+        }
+    }
+}
+
+/* take(): the Batch of the rows that were added, or None. */
+static PyObject *take(encoder_object *self)
+{
+    if (self->rows == 0) {
+        Py_RETURN_NONE;
+    }
+    tfos_field *fields = calloc(self->count, sizeof *fields);
+    tfos_vector *vectors = calloc(self->count, 2 * sizeof *vectors);
+    PyObject *batch = fields != NULL && vectors != NULL ? make_batch(self, fields, vectors) : PyErr_NoMemory();
+    free(fields);
+    free(vectors);
+    if (batch != NULL) {
+        clear_rows(self);
+        rest(self);
+    }
+    return batch;
+}
+
+/* ---- RowEncoder ---- */
+
+static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    (void)keywords;
+    return PyArg_ParseTuple(args, ":RowEncoder") ? tfos__python_new(type) : NULL;
+}
+
+static void encoder_dealloc(encoder_object *self)
+{
+    drop_columns(self);
+    tfos_schema_free(self->schema);
+    Py_XDECREF(self->note);
+    Py_XDECREF(self->pending);
+    tfos__python_free(self);
+}
+
+static bool begin_use(encoder_object *self)
+{
+    if (self->busy) {
+        PyErr_SetString(PyExc_ValueError, "the encoder is in use, by another thread or by a row that is being added");
+        return false;
+    }
+    self->busy = true;
+    return true;
+}
+
+/* The row that did not fit goes before all others. */
+static tfos__row_fit add_pending(encoder_object *self)
+{
+    if (self->pending == NULL) {
+        return TFOS__ROW_FITS;
+    }
+    tfos__row_fit result = add_row(self, self->pending);
+    if (result == TFOS__ROW_FITS) {
+        Py_CLEAR(self->pending);
+    }
+    return result;
+}
+
+/* add(row): False if the row begins another batch, so that take() must come first. */
+static PyObject *encoder_add(encoder_object *self, PyObject *row)
+{
+    if (!begin_use(self)) {
+        return NULL;
+    }
+    tfos__row_fit result = add_pending(self);
+    if (result == TFOS__ROW_FITS) {
+        result = add_row(self, row);
+    }
+    self->busy = false;
+    return result == TFOS__ROW_FAILED ? NULL : PyBool_FromLong(result == TFOS__ROW_FITS);
+}
+
+/* True: the batch is full. False: the iterator has ended. */
+static PyObject *add_from(encoder_object *self, PyObject *iterator, int64_t limit_rows, int64_t limit_bytes)
+{
+    tfos__row_fit result = add_pending(self);
+    while (result == TFOS__ROW_FITS) {
+        if (self->rows >= limit_rows || self->bytes >= limit_bytes) {
+            Py_RETURN_TRUE;
+        }
+        PyObject *row = PyIter_Next(iterator);
+        if (row == NULL) {
+            return PyErr_Occurred() != NULL ? NULL : PyBool_FromLong(0);
+        }
+        result = add_row(self, row);
+        if (result == TFOS__ROW_MISFIT) {
+            self->pending = row;
+        } else {
+            Py_DECREF(row);
+        }
+    }
+    return result == TFOS__ROW_FAILED ? NULL : PyBool_FromLong(1);
+}
+
+/* add_many(iterator, limit_rows=4096, limit_bytes=1 MiB): takes rows until the batch is full (True) or the iterator
+ * has ended (False). A row that begins another batch is kept for the next call. */
+static PyObject *encoder_add_many(encoder_object *self, PyObject *args, PyObject *keywords)
+{
+    static char row_name[] = "", rows_name[] = "limit_rows", bytes_name[] = "limit_bytes";
+    static char *names[] = {row_name, rows_name, bytes_name, NULL};
+    PyObject *iterator;
+    long long limit_rows = 4096;
+    long long limit_bytes = 1 << 20;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|LL:add_many", names, &iterator, &limit_rows, &limit_bytes)) {
+        return NULL;
+    }
+    if (!PyIter_Check(iterator) || limit_rows < 1 || limit_bytes < 1) {
+        PyErr_SetString(PyIter_Check(iterator) ? PyExc_ValueError : PyExc_TypeError,
+                        "add_many takes an iterator, as iter() makes it, and limits of at least 1");
+        return NULL;
+    }
+    if (!begin_use(self)) {
+        return NULL;
+    }
+    PyObject *result = add_from(self, iterator, limit_rows, limit_bytes);
+    self->busy = false;
+    return result;
+}
+
+static PyObject *encoder_take(encoder_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (!begin_use(self)) {
+        return NULL;
+    }
+    PyObject *batch = take(self);
+    self->busy = false;
+    return batch;
+}
+
+static PyObject *encoder_rows(encoder_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(self->rows);
+}
+
+static PyObject *encoder_bytes(encoder_object *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(self->bytes);
+}
+
+static PyType_Slot encoder_slots[] = {
+    {Py_tp_new, encoder_new},
+    {Py_tp_dealloc, encoder_dealloc},
+    {Py_tp_methods,
+     (PyMethodDef[]){{"add", (PyCFunction)encoder_add, METH_O, NULL},
+                     {"add_many", (PyCFunction)(void (*)(void))encoder_add_many, METH_VARARGS | METH_KEYWORDS, NULL},
+                     {"take", (PyCFunction)encoder_take, METH_NOARGS, NULL},
+                     {0}}},
+    {Py_tp_getset, (PyGetSetDef[]){{.name = "rows", .get = (getter)encoder_rows},
+                                   {.name = "nbytes", .get = (getter)encoder_bytes},
+                                   {0}}},
+    {0, NULL},
+};
+
+int tfos__python_add_rows(PyObject *module)
+{
+    return tfos__python_add_type(module, "tensorflowonspark._native.RowEncoder", sizeof(encoder_object), encoder_slots,
+                                 true, &encoder_type) < 0
+               ? -1
+               : PyModule_AddFunctions(module, tfos__row_decode_methods);
+}
