@@ -78,6 +78,7 @@ static bool load_row_type(row_plan *plan)
 
 static bool fail_note(const char *what)
 {
+    PyErr_Clear();
     PyErr_Format(PyExc_ValueError,
                  "the note of a batch is not one of tfos's rows: %s. Were the rows fed by another "
                  "version of tfos?",
@@ -103,7 +104,7 @@ static bool parse_field(const tfos_batch *batch, PyObject *entry, row_field *out
     PyObject *name = PyDict_Check(entry) ? PyDict_GetItemString(entry, "name") : NULL;
     out->name = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
     if (out->name == NULL) {
-        return PyErr_Occurred() == NULL && fail_note("a field has no name");
+        return fail_note("a field has no name");
     }
     if (tfos__row_kind_parse(entry, &out->kind) < 0) {
         return false;
@@ -149,16 +150,45 @@ static bool parse_fields(const tfos_batch *batch, PyObject *fields, row_plan *ou
     return parse_names(out);
 }
 
-static bool parse_note(const tfos_batch *batch, const char *text, row_plan *out)
+/* The note as a dict, if it is one of rows: other shells have notes of their own. NULL without exception if not. */
+static PyObject *load_note(const char *text)
 {
-    PyObject *string = PyUnicode_FromString(text);
-    out->note = string != NULL ? tfos__row_json("loads", string) : NULL;
+    PyObject *string = text != NULL ? PyUnicode_FromString(text) : NULL;
+    PyObject *note = string != NULL ? tfos__row_json("loads", string) : NULL;
     Py_XDECREF(string);
-    if (out->note == NULL || !PyDict_Check(out->note)) {
-        return out->note != NULL && fail_note("it is no object");
+    if (note == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear(); /* no JSON */
     }
+    if (note != NULL && (!PyDict_Check(note) || PyDict_GetItemString(note, "rows") == NULL)) {
+        Py_CLEAR(note);
+    }
+    return note;
+}
+
+/* The same, kept for the next batch, which mostly has the same note. */
+static PyObject *load_note_again(const char *text)
+{
+    static char *kept_text;
+    static PyObject *kept;
+    if (text != NULL && kept_text != NULL && strcmp(text, kept_text) == 0) {
+        return Py_NewRef(kept);
+    }
+    PyObject *note = load_note(text);
+    char *copy = note != NULL ? strdup(text) : NULL;
+    if (copy != NULL) {
+        PyObject *old = kept;
+        free(kept_text);
+        kept_text = copy;
+        kept = Py_NewRef(note);
+        Py_XDECREF(old);
+    }
+    return note;
+}
+
+static bool parse_note(const tfos_batch *batch, row_plan *out)
+{
     PyObject *version = PyDict_GetItemString(out->note, "rows");
-    if (version == NULL || !PyLong_Check(version) || PyLong_AsLong(version) != TFOS__ROW_NOTE_VERSION) {
+    if (!PyLong_Check(version) || PyLong_AsLong(version) != TFOS__ROW_NOTE_VERSION) {
         return fail_note("its version is not known here");
     }
     PyObject *shape = PyDict_GetItemString(out->note, "row");
@@ -196,9 +226,9 @@ static bool plan_init(PyObject *object, row_plan *out)
     if (batch == NULL) {
         return false;
     }
-    const char *note = tfos_schema_note(tfos_batch_schema(batch));
     out->rows = tfos_batch_rows(batch);
-    bool planned = note != NULL ? parse_note(batch, note, out) : plan_columns(batch, out);
+    out->note = load_note_again(tfos_schema_note(tfos_batch_schema(batch)));
+    bool planned = out->note != NULL ? parse_note(batch, out) : PyErr_Occurred() == NULL && plan_columns(batch, out);
     if (planned && (out->shape == TFOS__ROW_SPARK || out->shape == TFOS__ROW_SPARK_TEMPLATE)) {
         planned = load_row_type(out);
     }
@@ -215,14 +245,22 @@ static bool bit_at(const uint8_t *bits, int64_t index)
     return (bits[index >> 3] >> (index & 7)) & 1;
 }
 
-static PyObject *leaf_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t at)
+static PyObject *bytes_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t at)
 {
-    const char *bytes = NULL;
-    Py_ssize_t count = 0;
-    if (vector->layout == TFOS_LAYOUT_BYTES) {
-        bytes = (const char *)vector->data + vector->offsets[at];
-        count = vector->offsets[at + 1] - vector->offsets[at];
+    const char *bytes = (const char *)vector->data + vector->offsets[at];
+    Py_ssize_t count = vector->offsets[at + 1] - vector->offsets[at];
+    switch (leaf) {
+    case TFOS__LEAF_STR:
+        return PyUnicode_DecodeUTF8(bytes, count, NULL);
+    case TFOS__LEAF_BYTES:
+        return PyBytes_FromStringAndSize(bytes, count);
+    default:
+        return tfos__row_unpickle(bytes, (size_t)count);
     }
+}
+
+static inline PyObject *leaf_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t at)
+{
     switch (leaf) {
     case TFOS__LEAF_INT:
         return PyLong_FromLongLong(((const int64_t *)vector->data)[at]);
@@ -231,11 +269,9 @@ static PyObject *leaf_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t
     case TFOS__LEAF_BOOL:
         return PyBool_FromLong(bit_at(vector->data, at));
     case TFOS__LEAF_STR:
-        return PyUnicode_DecodeUTF8(bytes, count, NULL);
     case TFOS__LEAF_BYTES:
-        return PyBytes_FromStringAndSize(bytes, count);
     case TFOS__LEAF_PICKLE:
-        return tfos__row_unpickle(bytes, (size_t)count);
+        return bytes_at(leaf, vector, at);
     default:
         return Py_NewRef(Py_None);
     }
@@ -588,7 +624,7 @@ static PyObject *decode_column(PyObject *module, PyObject *args)
     return values;
 }
 
-/* row_note(batch): the note of the batch's schema, or None; and the names of its columns. */
+/* row_note(batch): (what the note says of its rows, or None; the names of its columns). */
 static PyObject *row_note(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -597,7 +633,8 @@ static PyObject *row_note(PyObject *module, PyObject *object)
         return NULL;
     }
     const tfos_schema *schema = tfos_batch_schema(batch);
-    PyObject *names = PyList_New(0);
+    PyObject *note = load_note(tfos_schema_note(schema));
+    PyObject *names = note == NULL && PyErr_Occurred() != NULL ? NULL : PyList_New(0);
     for (size_t i = 0; names != NULL && i < tfos_schema_field_count(schema); i++) {
         PyObject *name = PyUnicode_FromString(tfos_schema_field(schema, i)->name);
         if (name == NULL || PyList_Append(names, name) < 0) {
@@ -605,7 +642,10 @@ static PyObject *row_note(PyObject *module, PyObject *object)
         }
         Py_XDECREF(name);
     }
-    return names != NULL ? Py_BuildValue("(zN)", tfos_schema_note(schema), names) : NULL;
+    PyObject *result = names != NULL ? PyTuple_Pack(2, note != NULL ? note : Py_None, names) : NULL;
+    Py_XDECREF(note);
+    Py_XDECREF(names);
+    return result;
 }
 
 PyMethodDef tfos__row_decode_methods[] = {{"decode_rows", decode_rows, METH_O, NULL},

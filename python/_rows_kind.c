@@ -298,7 +298,9 @@ int tfos__row_kind_parse(PyObject *field, tfos__row_kind *out)
     if (parse_leaf(text_of(field, "of"), out) && parse_form(text_of(field, "is"), out) && parse_shape(field, out)) {
         return 0;
     }
-    if (PyErr_Occurred() == NULL) {
+    if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_TypeError) ||
+        PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
         PyErr_Format(PyExc_ValueError, "the note of a batch has the field %R, which this version of tfos does not know",
                      field);
     }

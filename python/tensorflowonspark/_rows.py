@@ -5,8 +5,6 @@ array over the memory of the batch; text, bytes and pickled values an array of o
 array of arrays. Where values are missing the array is masked, or None stands in its place.
 """
 
-import json
-
 import numpy as np
 
 from . import _arrays, _native
@@ -15,7 +13,7 @@ from . import _arrays, _native
 def arrays(batch, columns=None):
     """{column: array} of all columns, or of those that are named."""
     note, names = _native.row_note(batch)
-    fields = {field["name"]: field for field in json.loads(note)["fields"]} if note else {}
+    fields = {field["name"]: field for field in note["fields"]} if note else {}
     return {name: _array_of(batch, name, fields.get(name)) for name in (names if columns is None else columns)}
 
 

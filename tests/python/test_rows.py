@@ -99,7 +99,6 @@ def check(rows, most_batches=1, **limits):
         assert same(got, row), (got, row)
     assert len(batches) <= most_batches
     note, names = _native.row_note(batches[0])
-    note = json.loads(note)
     assert [field["name"] for field in note["fields"]] == names
     return note["row"], [f"{field['is']} {field['of']}" for field in note["fields"]]
 
@@ -319,14 +318,14 @@ def test_a_phase_of_another_kind_is_typed_too():
     rows = [(i, 1) for i in range(3000)] + [(float(i), 1) for i in range(3000)]
     batches = encode(rows)
     assert all(same(a, b) for a, b in zip(decode(batches), rows))
-    assert [json.loads(_native.row_note(batch)[0])["fields"][0]["of"] for batch in batches] == ["int", "float"]
+    assert [_native.row_note(batch)[0]["fields"][0]["of"] for batch in batches] == ["int", "float"]
 
 
 def test_an_exception_is_forgotten():
     rows = [2**70 if i == 1500 else i for i in range(100_000)]
     batches = encode(rows, limit_rows=1000)
     assert decode(batches) == rows
-    kinds = [json.loads(_native.row_note(batch)[0])["fields"][0]["of"] for batch in batches]
+    kinds = [_native.row_note(batch)[0]["fields"][0]["of"] for batch in batches]
     assert kinds.count("pickle") == 1 and kinds[-1] == "int"
 
 
@@ -338,7 +337,7 @@ def test_many_fields_that_change_are_pickled_together():
 def test_one_schema_for_batches_of_one_form():
     batches = encode([(i, [1.0, 2.0]) for i in range(100)], limit_rows=10)
     assert len(batches) == 10
-    assert len({_native.row_note(batch)[0] for batch in batches}) == 1
+    assert len({json.dumps(_native.row_note(batch)[0]) for batch in batches}) == 1
     field = batches[0].column("_2")
     assert (field.layout, field.list_length) == ("fixed_list", 2)
     nulls = encode([(i if i % 50 else None,) for i in range(100)], limit_rows=10)
@@ -466,15 +465,74 @@ def test_columns_by_name():
         _native.decode_columns(encode([{"image": 1, 2: 3}])[0], mapping)
 
 
-def test_batches_without_a_note_are_tuples(tmp_path):
-    from tensorflowonspark import records
-
-    records.write(tmp_path / "x", {"a": [1, 2], "b": [[1.0, 2.0], [3.0, 4.0]], "c": ["x", "y"]})
-    reader = _native.Reader([tmp_path / "x"], None, None, "auto", "auto", "error", 0, 0, 0, True, 0, 0, -1)
+def test_batches_without_a_note_are_tuples(some_file):
+    reader = _native.Reader([some_file], None, None, "auto", "auto", "error", 0, 0, 0, True, 0, 0, -1)
     batch = reader.next()
     assert _native.decode_rows(batch) == [(1, [1.0, 2.0], "x"), (2, [3.0, 4.0], "y")]
     assert _native.decode_columns(batch, [("c", "t"), ("a", "n")]) == {"t": ["x", "y"], "n": [1, 2]}
     assert _rows.arrays(batch, ["a"])["a"].tolist() == [1, 2]
+
+
+def read_with_note(path, note):
+    fields = [
+        {"name": "a", "type": "int64"},
+        {"name": "b", "type": "float", "shape": [2]},
+        {"name": "c", "type": "string"},
+    ]
+    schema = _native.Schema(json.dumps({"record": "example", "note": note, "fields": fields}))
+    return _native.Reader([path], schema, None, "auto", "auto", "error", 0, 0, 0, True, 0, 0, -1).next()
+
+
+@pytest.fixture
+def some_file(tmp_path):
+    from tensorflowonspark import records
+
+    records.write(tmp_path / "x", {"a": [1, 2], "b": [[1.0, 2.0], [3.0, 4.0]], "c": ["x", "y"]})
+    return tmp_path / "x"
+
+
+def note_of(*fields, row="tuple", version=1):
+    names = ["name", "is", "of", "shape"]
+    return json.dumps({"rows": version, "row": row, "fields": [dict(zip(names, field)) for field in fields]})
+
+
+@pytest.mark.parametrize("note", ["no JSON", "[]", "{}", '{"of": "another shell"}', ""])
+def test_notes_of_others_are_theirs(some_file, note):
+    batch = read_with_note(some_file, note)
+    assert _native.decode_rows(batch) == [(1, [1.0, 2.0], "x"), (2, [3.0, 4.0], "y")]
+    assert _rows.arrays(batch)["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "note, message",
+    [
+        (note_of(("a", "value", "int"), version=2), "version"),
+        (note_of(("a", "value", "int"), version="1"), "version"),
+        (note_of(("a", "value", "int"), version=2**70), "version"),
+        ('{"rows": 1}', "shape of its rows"),
+        (note_of(("a", "value", "int"), row="none"), "shape of its rows"),
+        (note_of(), "fields are missing"),
+        (note_of(("a", "value", "int"), ("c", "value", "str"), row="value"), "fields are missing"),
+        ('{"rows": 1, "row": "list", "fields": [1]}', "no name"),
+        (note_of((5, "value", "int")), "no name"),
+        (note_of(("a",)), "does not know"),
+        (note_of(("a", "value", "colour")), "does not know"),
+        (note_of(("a", "value", "numpy ll")), "does not know"),
+        (note_of(("b", "array", "float")), "does not know"),
+        (note_of(("b", "array", "numpy f", [-1])), "does not know"),
+        (note_of(("b", "array", "numpy f", ["x"])), "does not know"),
+        (note_of(("b", "array", "numpy f", [1] * 9)), "does not know"),
+        (note_of(("a", "value", "float")), "another type"),
+        (note_of(("a", "list", "int")), "another type"),
+        (note_of(("b", "value", "numpy f")), "another type"),
+        (note_of(("c", "value", "pickle")), "another type"),
+        (note_of(("b", "array", "numpy f", [2, 2])), "buffer is too small"),
+        (note_of(("gone", "value", "int")), "lacks the column 'gone'"),
+    ],
+)
+def test_notes_that_lie_are_refused(some_file, note, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        _native.decode_rows(read_with_note(some_file, note))
 
 
 def test_arrays():
@@ -585,7 +643,7 @@ def test_a_hundred_thousand_rows():
     batches = encode(iter(rows))
     assert decode(batches) == rows
     assert sum(map(len, batches)) == 100_000
-    assert len({_native.row_note(batch)[0] for batch in batches}) <= 2
+    assert len({json.dumps(_native.row_note(batch)[0]) for batch in batches}) <= 2
 
 
 def resident_bytes():
