@@ -1843,7 +1843,7 @@ static PyObject *event_tuple(const tfos_cluster_event *event)
     static const char *const kinds[] = {
         [TFOS_EVENT_NONE] = "none",     [TFOS_EVENT_PROGRESS] = "progress", [TFOS_EVENT_READY] = "ready",
         [TFOS_EVENT_NODE] = "node",     [TFOS_EVENT_LOG] = "log",           [TFOS_EVENT_FAILED] = "failed",
-        [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_OVER] = "over",
+        [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_FEED] = "feed",         [TFOS_EVENT_OVER] = "over",
     };
     if (event->kind == TFOS_EVENT_NONE) {
         return Py_BuildValue("(sLLiisssssL)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "", 0LL);
@@ -1935,6 +1935,87 @@ static PyObject *cluster_stop(cluster_object *self, PyObject *args)
     Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
 }
 
+/* Opens a feed; returns its number. */
+static PyObject *cluster_feed(cluster_object *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"queue", "partitions", "inference", "determinate", "again", "timeout_ms", NULL};
+    tfos_feed_options options = {0};
+    long long partitions, timeout_ms;
+    int inference, determinate, again;
+    uint64_t feed;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sLpppL:feed", names, &options.queue, &partitions, &inference,
+                                     &determinate, &again, &timeout_ms) ||
+        !cluster_begin(self)) {
+        return NULL;
+    }
+    options.partitions = partitions;
+    options.inference = inference != 0;
+    options.determinate = determinate != 0;
+    options.again = again != 0;
+    options.timeout_ms = timeout_ms;
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_feed(self->cluster, &options, &feed, &error);
+    Py_END_ALLOW_THREADS self->calls--;
+    return status == TFOS_OK ? PyLong_FromUnsignedLongLong(feed) : raise_error(&error);
+}
+
+static PyObject *cluster_epoch(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "KK:epoch", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_epoch(self->cluster, feed, epoch, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+/* The bytes with which a Spark task feeds. The cluster key is inside. */
+static PyObject *cluster_feed_ticket(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    uint8_t *bytes;
+    size_t count;
+    tfos_error error;
+    if (!PyArg_ParseTuple(args, "KK:feed_ticket", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    tfos_status status = tfos_cluster_feed_ticket(self->cluster, feed, epoch, &bytes, &count, &error);
+    self->calls--;
+    if (status != TFOS_OK) {
+        return raise_error(&error);
+    }
+    PyObject *ticket = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)count);
+    free(bytes);
+    return ticket;
+}
+
+static PyObject *cluster_feed_close(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "K:feed_close", &feed) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_feed_close(self->cluster, feed, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_end_of_feed(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_error error;
+    tfos_status status;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_end_of_feed(self->cluster, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
 static PyObject *cluster_close(cluster_object *self, PyObject *unused)
 {
     (void)unused;
@@ -1963,16 +2044,22 @@ static void cluster_dealloc(cluster_object *self)
 static PyType_Slot cluster_slots[] = {
     {Py_tp_new, cluster_new},
     {Py_tp_dealloc, cluster_dealloc},
-    {Py_tp_methods, (PyMethodDef[]){{"ticket", (PyCFunction)cluster_ticket, METH_NOARGS, NULL},
-                                    {"url", (PyCFunction)cluster_url, METH_NOARGS, NULL},
-                                    {"spawn", (PyCFunction)cluster_spawn, METH_VARARGS, NULL},
-                                    {"next", (PyCFunction)cluster_next, METH_VARARGS, NULL},
-                                    {"slots", (PyCFunction)cluster_set_slots, METH_VARARGS, NULL},
-                                    {"ask", (PyCFunction)cluster_ask, METH_NOARGS, NULL},
-                                    {"finish", (PyCFunction)cluster_finish, METH_VARARGS, NULL},
-                                    {"stop", (PyCFunction)cluster_stop, METH_VARARGS, NULL},
-                                    {"close", (PyCFunction)cluster_close, METH_NOARGS, NULL},
-                                    {0}}},
+    {Py_tp_methods,
+     (PyMethodDef[]){{"ticket", (PyCFunction)cluster_ticket, METH_NOARGS, NULL},
+                     {"url", (PyCFunction)cluster_url, METH_NOARGS, NULL},
+                     {"spawn", (PyCFunction)cluster_spawn, METH_VARARGS, NULL},
+                     {"next", (PyCFunction)cluster_next, METH_VARARGS, NULL},
+                     {"slots", (PyCFunction)cluster_set_slots, METH_VARARGS, NULL},
+                     {"ask", (PyCFunction)cluster_ask, METH_NOARGS, NULL},
+                     {"finish", (PyCFunction)cluster_finish, METH_VARARGS, NULL},
+                     {"stop", (PyCFunction)cluster_stop, METH_VARARGS, NULL},
+                     {"feed", (PyCFunction)(void (*)(void))cluster_feed, METH_VARARGS | METH_KEYWORDS, NULL},
+                     {"epoch", (PyCFunction)cluster_epoch, METH_VARARGS, NULL},
+                     {"feed_ticket", (PyCFunction)cluster_feed_ticket, METH_VARARGS, NULL},
+                     {"feed_close", (PyCFunction)cluster_feed_close, METH_VARARGS, NULL},
+                     {"end_of_feed", (PyCFunction)cluster_end_of_feed, METH_NOARGS, NULL},
+                     {"close", (PyCFunction)cluster_close, METH_NOARGS, NULL},
+                     {0}}},
     {0, NULL},
 };
 
@@ -2042,6 +2129,35 @@ tfos_batch *tfos__python_batch_of(PyObject *object)
     return ((batch_object *)object)->batch;
 }
 
+PyObject *tfos__python_schema_wrap(tfos_schema *schema)
+{
+    return schema_wrap(schema);
+}
+
+const tfos_schema *tfos__python_schema_of(PyObject *object)
+{
+    if (!PyObject_TypeCheck(object, schema_type)) {
+        PyErr_SetString(PyExc_TypeError, "expected a Schema");
+        return NULL;
+    }
+    return ((schema_object *)object)->schema;
+}
+
+void tfos__python_begin_waiting(void)
+{
+    begin_waiting();
+}
+
+void tfos__python_end_waiting(void)
+{
+    end_waiting();
+}
+
+bool tfos__python_interrupted(void *context)
+{
+    return interrupted(context);
+}
+
 PyObject *tfos__python_value(const tfos_vector *vector, int64_t row)
 {
     return object_at(vector, row);
@@ -2078,7 +2194,7 @@ PyMODINIT_FUNC PyInit__native(void)
     }
     logger = get_logger();
     if (logger == NULL || add_error_classes(module) < 0 || add_types(module) < 0 || tfos__python_add_rows(module) < 0 ||
-        PyModule_AddStringConstant(module, "version", tfos_version()) < 0) {
+        tfos__python_add_feed(module) < 0 || PyModule_AddStringConstant(module, "version", tfos_version()) < 0) {
         Py_DECREF(module);
         return NULL;
     }

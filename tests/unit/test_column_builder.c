@@ -1,4 +1,5 @@
 /* Batches from columns that the caller has built: every layout is copied, and what would break a batch is refused. */
+#include <stdio.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
