@@ -1,8 +1,8 @@
 /* Batches from columns that the caller has built: every layout is copied, and what would break a batch is refused. */
-#include <stdio.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
