@@ -99,17 +99,24 @@ tfos_status tfos__packet_receive(int socket, tfos__packet *out, int fds[TFOS__PA
     if (got < 0) {
         return tfos__fail_errno(error, errno, "cannot receive from the other end of the feed");
     }
+    take_fds(&message, fds); /* also those of an empty packet, which looks like the end */
     if (got == 0) {
+        tfos__packet_close_fds(fds);
         return tfos__fail(error, TFOS_IO, "the other end of the feed is gone");
     }
-    take_fds(&message, fds);
-    if (got != (ssize_t)sizeof *out || out->magic != MAGIC || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    if (got != (ssize_t)sizeof *out || out->magic != MAGIC || (message.msg_flags & MSG_TRUNC) != 0) {
         tfos__packet_close_fds(fds);
         return tfos__fail(
             error, TFOS_CORRUPT,
             "the other end of the feed sent a packet of %zd bytes that is none of ours; both ends must be "
             "the same version of tfos",
             got);
+    }
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
+        tfos__packet_close_fds(fds);
+        return tfos__fail(error, TFOS_LIMIT,
+                          "descriptors that came with a packet were lost; this process has probably as many open files "
+                          "as it may have: raise ulimit -n");
     }
     out->queue[TFOS__QUEUE_BYTES - 1] = '\0';
     out->text[sizeof out->text - 1] = '\0';
