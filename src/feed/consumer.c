@@ -67,7 +67,7 @@ static tfos_status begin_entry(tfos__queue *queue, tfos__taken_lane *lane, const
     }
     if (lane->entry.kind == TFOS__ENTRY_PARTITION) {
         /* Nobody sends more before the results are back. */
-        *out = lane->results != NULL && queue->batch != NULL ? STEP_FULL : STEP_ON;
+        *out = lane->results != NULL && queue->batch_rows > 0 ? STEP_FULL : STEP_ON;
         end_entry(lane);
         return TFOS_OK;
     }
@@ -165,40 +165,50 @@ static tfos_status append_rows(tfos__queue *queue, const tfos__taken_lane *lane,
     return TFOS_OK;
 }
 
-/* Remembers whose rows these were, for the results. */
-static tfos_status expect_results(tfos__queue *queue, tfos__taken_lane *lane, int64_t count, tfos_error *error)
+/* Remembers whose rows these were, for the results. Room for that was made before. */
+static void expect_results(tfos__queue *queue, tfos__taken_lane *lane, int64_t count)
 {
     if (lane->results == NULL) {
-        return TFOS_OK;
+        return;
     }
     bool more = queue->answer_count > queue->answer_first && queue->answers[queue->answer_count - 1].lane == lane;
     if (!more) {
-        TFOS_TRY(tfos__array_reserve(&queue->answers, queue->answer_count, &queue->answer_capacity,
-                                     sizeof *queue->answers, error));
         queue->answers[queue->answer_count++] = (tfos__answer){.lane = lane};
     }
     queue->answers[queue->answer_count - 1].rows += (uint64_t)count;
     lane->unanswered += (uint64_t)count;
-    return TFOS_OK;
+}
+
+/* An empty batch of the right schema, if there is none. */
+static tfos_status prepare_batch(tfos__queue *queue, const tfos__taken_lane *lane, const tfos_schema *as,
+                                 tfos_error *error)
+{
+    bool fits = pool_fits(queue, as, lane);
+    if (queue->batch != NULL && fits) {
+        return TFOS_OK;
+    }
+    tfos_batch_free(queue->batch); /* it is empty: its first rows did not fit what was asked for then */
+    queue->batch = NULL;
+    queue->batch_rows = 0;
+    if (!fits) {
+        TFOS_TRY(change_pool(queue, as, lane, error));
+    }
+    return tfos__batch_take(queue->pool, &queue->batch, error);
 }
 
 static tfos_status take_rows(tfos__queue *queue, tfos__taken_lane *lane, const tfos_feed_want *want, step *out,
                              tfos_error *error)
 {
-    if (queue->batch != NULL && queue->batch_rows > 0 && !pool_fits(queue, want->as, lane)) {
+    if (queue->batch_rows > 0 && !pool_fits(queue, want->as, lane)) {
         *out = STEP_FULL; /* rows of another schema make another batch */
         return TFOS_OK;
     }
-    if (queue->batch == NULL) {
-        if (!pool_fits(queue, want->as, lane)) {
-            TFOS_TRY(change_pool(queue, want->as, lane, error));
-        }
-        TFOS_TRY(tfos__batch_take(queue->pool, &queue->batch, error));
-        queue->batch_rows = 0;
-    }
+    TFOS_TRY(prepare_batch(queue, lane, want->as, error));
+    TFOS_TRY(tfos__array_reserve(&queue->answers, queue->answer_count, &queue->answer_capacity, sizeof *queue->answers,
+                                 error));
     int64_t count = tfos__min_i64((int64_t)lane->entry.rows - lane->row, want->rows - queue->batch_rows);
     TFOS_TRY(append_rows(queue, lane, count, error));
-    TFOS_TRY(expect_results(queue, lane, count, error));
+    expect_results(queue, lane, count);
     tfos__lane_take_rows(lane->lane, (uint64_t)count);
     queue->batch_rows += count;
     lane->row += count;
@@ -247,13 +257,39 @@ static tfos_status take(tfos__intake *intake, tfos__queue *queue, const tfos_fee
         queue->current = lane;
         bool was_reading = lane->reading;
         TFOS_TRY(step_lane(intake, queue, lane, want, &did, error));
+        if (queue->current == lane && (did == STEP_NOTHING || (was_reading && !lane->reading))) {
+            queue->current = lane->next; /* an entry was read to its end: the next lane's turn */
+        }
         if (did == STEP_FULL) {
             *out = STEP_FULL;
             return TFOS_OK;
         }
         idle = did == STEP_ON ? 0 : idle + 1;
-        if (queue->current == lane && (did == STEP_NOTHING || (was_reading && !lane->reading))) {
-            queue->current = lane->next; /* an entry was read to its end: the next lane's turn */
+    }
+    return TFOS_OK;
+}
+
+/* Reads what is no row at the beginning of lanes, and leaves those that are over: nobody may ever ask for rows again,
+ * and others wait to hear of it. */
+static tfos_status sweep(tfos__intake *intake, tfos__queue *queue, tfos_error *error)
+{
+    for (tfos__taken_lane *lane = queue->lanes, *following; lane != NULL; lane = following) {
+        const uint8_t *bytes;
+        size_t count;
+        bool fed_out;
+        step did;
+        following = lane->next;
+        /* The end of a partition is also that of a batch which has rows. */
+        if (lane->reading || lane->marks > queue->marks_passed || (lane->results != NULL && queue->batch_rows > 0)) {
+            continue;
+        }
+        TFOS_TRY(tfos__lane_peek(lane->lane, &bytes, &count, &fed_out, error));
+        while (count > 0 && !lane->reading) {
+            TFOS_TRY(begin_entry(queue, lane, bytes, count, &did, error));
+            TFOS_TRY(tfos__lane_peek(lane->lane, &bytes, &count, &fed_out, error));
+        }
+        if (count == 0 && fed_out && lane->unanswered == 0) {
+            tfos__intake_leave(intake, queue, lane);
         }
     }
     return TFOS_OK;
@@ -309,9 +345,10 @@ static tfos_status announce(tfos__intake *intake, tfos__queue *queue, tfos_error
 
 tfos_status tfos__feed_new(tfos__intake *intake, const char *queue, tfos_feed **out, tfos_error *error)
 {
-    if (strlen(queue) == 0 || strlen(queue) >= TFOS__QUEUE_BYTES) {
-        return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to %d bytes, found %zu",
-                          TFOS__QUEUE_BYTES - 1, strlen(queue));
+    size_t bytes = strlen(queue);
+    if (bytes == 0 || bytes >= TFOS__QUEUE_BYTES || strchr(queue, ',') != NULL) {
+        return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to %d bytes and no comma, found '%s'",
+                          TFOS__QUEUE_BYTES - 1, tfos__printable_of(queue, bytes).text);
     }
     tfos_feed *feed = calloc(1, sizeof *feed);
     if (feed == NULL) {
@@ -342,18 +379,6 @@ void tfos_feed_close(tfos_feed *feed)
     free(feed); /* the queue lives as long as the process: its rows are nobody else's */
 }
 
-/* Whether the caller must not be kept waiting any longer. */
-static tfos_status look_whether_to_wait(const tfos_feed_want *want, int64_t deadline, tfos_error *error)
-{
-    if (want->interrupted != NULL && want->interrupted(want->interrupted_context)) {
-        return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for rows");
-    }
-    if (tfos__clock_ms() >= deadline) {
-        return tfos__fail(error, TFOS_CANCELLED, "no row came within %lld ms", (long long)want->timeout_ms);
-    }
-    return TFOS_OK;
-}
-
 static int64_t deadline_of(const tfos_feed_want *want)
 {
     return want->timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + want->timeout_ms;
@@ -368,6 +393,44 @@ static tfos_status hand_out(tfos__queue *queue, tfos_batch **out, tfos_error *er
     return TFOS_OK;
 }
 
+static tfos_status slice(tfos__batch_pool *pool, const tfos_batch *from, int64_t first, int64_t count, tfos_batch **out,
+                         tfos_error *error)
+{
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_take(pool, &batch, error));
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; status == TFOS_OK && i < tfos_schema_field_count(tfos_batch_schema(from)); i++) {
+        status = tfos__vector_append(tfos__batch_vector(batch, i), tfos_batch_column(from, i), first, count, error);
+    }
+    if (status != TFOS_OK) {
+        tfos_batch_free(batch);
+        return status;
+    }
+    *out = batch;
+    return TFOS_OK;
+}
+
+/* An earlier call wanted more rows and did not come to its end: this one gets the first of those that it has left. */
+static tfos_status hand_out_some(tfos__queue *queue, int64_t rows, tfos_batch **out, tfos_error *error)
+{
+    tfos_batch *first = NULL;
+    tfos_batch *rest = NULL;
+    TFOS_TRY(tfos__batch_finish(queue->batch, queue->batch_rows, error));
+    tfos_status status = slice(queue->pool, queue->batch, 0, rows, &first, error);
+    status = status == TFOS_OK ? tfos__batch_finish(first, rows, error) : status;
+    status =
+        status == TFOS_OK ? slice(queue->pool, queue->batch, rows, queue->batch_rows - rows, &rest, error) : status;
+    if (status != TFOS_OK) {
+        tfos_batch_free(first);
+        return status;
+    }
+    tfos_batch_free(queue->batch);
+    queue->batch = rest;
+    queue->batch_rows -= rows;
+    *out = first;
+    return TFOS_OK;
+}
+
 static uint64_t now_ns(void)
 {
     struct timespec now;
@@ -375,61 +438,60 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* With the lock, which is given up while it waits. */
-static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error)
+/* With the lock, which is given up while it waits. *hungry: this thread was counted among those that wait. */
+static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungry, tfos_batch **out, tfos_error *error)
 {
     tfos__intake *intake = feed->intake;
     tfos__queue *queue = feed->queue;
     int64_t deadline = deadline_of(want);
-    for (bool hungry = false;;) {
+    if (queue->batch_rows > want->rows) {
+        return hand_out_some(queue, want->rows, out, error);
+    }
+    for (;;) {
         step did;
+        int64_t rows = queue->batch_rows;
         uint32_t seen = tfos__bell_read(intake->bell);
         TFOS_TRY(tfos__intake_pump(intake, error));
         TFOS_TRY(take(intake, queue, want, &did, error));
-        if (did == STEP_FULL) {
+        if (did == STEP_FULL || queue->batch_rows == want->rows) {
             return hand_out(queue, out, error);
         }
         if (at_end(queue, want)) {
-            if (queue->batch != NULL && queue->batch_rows > 0) {
+            if (queue->batch_rows > 0) {
                 return hand_out(queue, out, error);
             }
             queue->marks_passed += queue->marks_received > queue->marks_passed ? 1 : 0;
             return TFOS_END;
         }
-        TFOS_TRY(look_whether_to_wait(want, deadline, error));
-        if (!hungry) {
-            hungry = true;
-            tfos__bell_set_hungry(intake->bell, now_ns());
+        deadline = queue->batch_rows > rows ? deadline_of(want) : deadline;
+        TFOS_TRY(tfos__intake_look_at(want, deadline, error));
+        if (!*hungry) {
+            *hungry = true;
+            if (intake->hungry++ == 0) {
+                tfos__bell_set_hungry(intake->bell, now_ns());
+            }
         }
         tfos__intake_wait(intake, seen);
     }
 }
 
-/* Calls for one queue come one after the other. */
-static void enter(tfos_feed *feed)
-{
-    pthread_mutex_lock(&feed->intake->lock);
-    while (feed->queue->taking) {
-        tfos__intake_wait(feed->intake, tfos__bell_read(feed->intake->bell));
-    }
-    feed->queue->taking = true;
-}
-
-static void leave(tfos_feed *feed)
-{
-    tfos__bell_set_hungry(feed->intake->bell, 0);
-    feed->queue->taking = false;
-    pthread_mutex_unlock(&feed->intake->lock);
-}
-
 tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error)
 {
+    tfos__intake *intake = feed->intake;
+    bool hungry = false;
     if (want->rows <= 0) {
         return tfos__fail(error, TFOS_INVALID, "a batch has at least one row, found %lld", (long long)want->rows);
     }
-    enter(feed);
-    tfos_status status = next(feed, want, out, error);
-    leave(feed);
+    pthread_mutex_lock(&intake->lock);
+    tfos_status status = tfos__intake_enter(intake, &feed->queue->taking, want, error);
+    if (status == TFOS_OK) {
+        status = next(feed, want, &hungry, out, error);
+        if (hungry && --intake->hungry == 0) {
+            tfos__bell_set_hungry(intake->bell, 0);
+        }
+        tfos__intake_exit(intake, &feed->queue->taking);
+    }
+    pthread_mutex_unlock(&intake->lock);
     return status;
 }
 
@@ -442,9 +504,10 @@ tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_s
     while (status == TFOS_OK && feed->queue->schema == NULL) {
         uint32_t seen = tfos__bell_read(intake->bell);
         status = tfos__intake_pump(intake, error);
+        status = status == TFOS_OK ? sweep(intake, feed->queue, error) : status;
         if (status == TFOS_OK && feed->queue->schema == NULL) {
             status = feed->queue->ended && feed->queue->lanes == NULL ? TFOS_END
-                                                                      : look_whether_to_wait(want, deadline, error);
+                                                                      : tfos__intake_look_at(want, deadline, error);
         }
         if (status == TFOS_OK && feed->queue->schema == NULL) {
             tfos__intake_wait(intake, seen);
@@ -462,6 +525,8 @@ bool tfos_feed_ended(tfos_feed *feed)
     tfos__queue *queue = feed->queue;
     pthread_mutex_lock(&feed->intake->lock);
     bool gone = tfos__intake_pump(feed->intake, NULL) != TFOS_OK;
+    /* What is wrong with a lane is for whoever takes rows to say. */
+    (void)(!queue->taking && sweep(feed->intake, queue, NULL) == TFOS_OK);
     bool ended = gone || (queue->ended && queue->lanes == NULL && queue->batch_rows == 0);
     pthread_mutex_unlock(&feed->intake->lock);
     return ended;

@@ -44,6 +44,7 @@ typedef struct tfos__queue {
     bool ended;     /* no more lanes come */
     bool dropped;   /* … and rows that are in lanes are not wanted */
     bool taking;    /* a thread is in tfos_feed_next */
+    bool answering; /* … in tfos_feed_results */
     bool announced; /* the node knows that somebody reads it */
     tfos_schema *schema;
 
@@ -63,10 +64,12 @@ typedef struct tfos__queue {
 /* What a process has of the feed. */
 typedef struct tfos__intake {
     pthread_mutex_t lock;
+    pthread_cond_t left; /* a call that others of its queue wait for has ended */
     int socket;
     pid_t owner; /* a fork of it has no part in the feed */
     tfos__bell *bell;
     bool ended;
+    size_t hungry; /* threads that wait for rows */
     tfos__queue *queues;
 } tfos__intake;
 
@@ -89,6 +92,14 @@ tfos_status tfos__intake_pump(tfos__intake *intake, tfos_error *error);
 
 /* The queue of a name; NULL when memory is short. */
 tfos__queue *tfos__intake_queue(tfos__intake *intake, const char *name, tfos_error *error);
+
+/* Waits until *busy is false, which another thread sees to, and sets it. CANCELLED as soon as `want` (may be NULL) says
+ * so. UNSUPPORTED in a fork of the process that the feed belongs to. */
+tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed_want *want, tfos_error *error);
+void tfos__intake_exit(tfos__intake *intake, bool *busy);
+
+/* Whether a caller must not be kept waiting any longer: CANCELLED. */
+tfos_status tfos__intake_look_at(const tfos_feed_want *want, int64_t deadline, tfos_error *error);
 
 /* Sleeps, without the lock, until the bell is rung after `seen` was read, or for a moment. */
 void tfos__intake_wait(tfos__intake *intake, uint32_t seen);

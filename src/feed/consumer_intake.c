@@ -19,6 +19,14 @@ enum {
     SEND_MS = 10000, /* for the node to read a packet */
 };
 
+static tfos_status fail_in_fork(const tfos__intake *intake, tfos_error *error)
+{
+    return tfos__fail(error, TFOS_UNSUPPORTED,
+                      "the feed belongs to the process %d, which the node started, and not to its child %d; read the "
+                      "rows there",
+                      (int)intake->owner, (int)getpid());
+}
+
 /* ---- lanes ---- */
 
 static void free_lane(tfos__taken_lane *lane)
@@ -244,6 +252,45 @@ void tfos__intake_wait(tfos__intake *intake, uint32_t seen)
     pthread_mutex_lock(&intake->lock);
 }
 
+tfos_status tfos__intake_look_at(const tfos_feed_want *want, int64_t deadline, tfos_error *error)
+{
+    if (want->interrupted != NULL && want->interrupted(want->interrupted_context)) {
+        return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for rows");
+    }
+    if (tfos__clock_ms() >= deadline) {
+        return tfos__fail(error, TFOS_CANCELLED, "no row came within %lld ms", (long long)want->timeout_ms);
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed_want *want, tfos_error *error)
+{
+    int64_t deadline =
+        want == NULL || want->timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + tfos__max_i64(1, want->timeout_ms);
+    if (intake->owner != getpid()) {
+        return fail_in_fork(intake, error);
+    }
+    while (*busy) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WAIT_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&intake->left, &intake->lock, &until);
+        if (*busy && want != NULL) {
+            TFOS_TRY(tfos__intake_look_at(want, deadline, error));
+        }
+    }
+    *busy = true;
+    return TFOS_OK;
+}
+
+void tfos__intake_exit(tfos__intake *intake, bool *busy)
+{
+    *busy = false;
+    pthread_cond_broadcast(&intake->left);
+}
+
 /* ---- making one ---- */
 
 /* The node's first packet has our bell. It was sent before this process was started. */
@@ -273,6 +320,7 @@ tfos_status tfos__intake_new(int socket, tfos__intake **out, tfos_error *error)
     intake->socket = socket;
     intake->owner = getpid();
     pthread_mutex_init(&intake->lock, NULL);
+    pthread_cond_init(&intake->left, NULL);
     tfos_status status = receive_bell(intake, error);
     if (status != TFOS_OK) {
         tfos__intake_free(intake);
@@ -310,6 +358,7 @@ void tfos__intake_free(tfos__intake *intake)
     }
     tfos__bell_free(intake->bell);
     close(intake->socket);
+    pthread_cond_destroy(&intake->left);
     pthread_mutex_destroy(&intake->lock);
     free(intake);
 }
@@ -339,10 +388,7 @@ tfos_status tfos__intake_get(tfos__intake **out, tfos_error *error)
     pthread_mutex_lock(&the_lock);
     tfos_status status = the_intake == NULL ? find_intake(error) : TFOS_OK;
     if (status == TFOS_OK && the_intake->owner != getpid()) {
-        status = tfos__fail(error, TFOS_UNSUPPORTED,
-                            "the feed belongs to the process %d, which the node started, and not to its child %d; read "
-                            "the rows there",
-                            (int)the_intake->owner, (int)getpid());
+        status = fail_in_fork(the_intake, error);
     }
     if (status == TFOS_OK) {
         *out = the_intake;

@@ -51,6 +51,18 @@ static tfos_status put_results(tfos__taken_lane *lane, const tfos_batch *batch, 
     return TFOS_OK;
 }
 
+/* The first of the expected is done. What is done is moved out of the way now and then, for there may always be more.
+ */
+static void drop_first(tfos__queue *queue)
+{
+    queue->answer_first++;
+    if (queue->answer_first * 2 >= queue->answer_count) {
+        queue->answer_count -= queue->answer_first;
+        memmove(queue->answers, queue->answers + queue->answer_first, queue->answer_count * sizeof *queue->answers);
+        queue->answer_first = 0;
+    }
+}
+
 /* Some results for the first rows that have none. *out 0: there was no room. */
 static tfos_status answer(tfos__queue *queue, const tfos_batch *batch, int64_t first, int64_t *out, tfos_error *error)
 {
@@ -73,9 +85,8 @@ static tfos_status answer(tfos__queue *queue, const tfos_batch *batch, int64_t f
     if (next->lane != NULL) {
         next->lane->unanswered -= (uint64_t)*out;
     }
-    queue->answer_first += next->rows == 0 ? 1 : 0;
-    if (queue->answer_first == queue->answer_count) {
-        queue->answer_first = queue->answer_count = 0;
+    if (next->rows == 0) {
+        drop_first(queue);
     }
     return TFOS_OK;
 }
@@ -109,8 +120,13 @@ static tfos_status give(tfos_feed *feed, const tfos_batch *batch, tfos_error *er
 
 tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, tfos_error *error)
 {
-    pthread_mutex_lock(&feed->intake->lock);
-    tfos_status status = give(feed, batch, error);
-    pthread_mutex_unlock(&feed->intake->lock);
+    tfos__intake *intake = feed->intake;
+    pthread_mutex_lock(&intake->lock);
+    tfos_status status = tfos__intake_enter(intake, &feed->queue->answering, NULL, error);
+    if (status == TFOS_OK) {
+        status = give(feed, batch, error);
+        tfos__intake_exit(intake, &feed->queue->answering);
+    }
+    pthread_mutex_unlock(&intake->lock);
     return status;
 }
