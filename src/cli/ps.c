@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "fs/fs.h"
+#include "tensorflow/ops.h"
 #include "tensorflow/server.h"
 
 typedef struct ps_options {
@@ -121,6 +122,9 @@ static tfos_status serve(const ps_options *options, ps_place *place, tfos_error 
     TFOS_TRY(find_place(options, place, error));
     set_environment(options);
     TFOS_TRY(tfos__tensorflow_load(options->python, &tf, error));
+    if (getenv("TFOS_FEED_FD") != NULL) {
+        TFOS_TRY(tfos__ops_register(tf, error)); /* the datasets of its workers read the feed of this process */
+    }
     for (size_t i = 0; i < options->op_libraries.count; i++) {
         TFOS_TRY(tfos__tensorflow_load_ops(tf, options->op_libraries.text[i], error));
     }

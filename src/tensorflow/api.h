@@ -10,6 +10,41 @@
 typedef struct TF_Status TF_Status;
 typedef struct TF_Server TF_Server;
 typedef struct TF_Library TF_Library;
+typedef struct TF_Tensor TF_Tensor;
+typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
+typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
+typedef struct TF_KernelBuilder TF_KernelBuilder;
+typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
+typedef struct TF_OpKernelContext TF_OpKernelContext;
+
+/* An element of a tensor of strings. */
+typedef struct TF_TString {
+    uint64_t words[3];
+} TF_TString;
+
+typedef struct TF_Buffer {
+    const void *data;
+    size_t length;
+    void (*deallocator)(void *data, size_t length);
+} TF_Buffer;
+
+/* The numbers of types and codes are part of TensorFlow's ABI. */
+enum {
+    TFOS__TF_FLOAT = 1,
+    TFOS__TF_DOUBLE = 2,
+    TFOS__TF_INT32 = 3,
+    TFOS__TF_STRING = 7,
+    TFOS__TF_INT64 = 9,
+    TFOS__TF_BOOL = 10,
+};
+
+enum {
+    TFOS__TF_CANCELLED = 1,
+    TFOS__TF_INVALID_ARGUMENT = 3,
+    TFOS__TF_RESOURCE_EXHAUSTED = 8,
+    TFOS__TF_FAILED_PRECONDITION = 9,
+    TFOS__TF_INTERNAL = 13,
+};
 
 /* X(NEEDED or OPTIONAL, result, name, arguments). A function that TensorFlow 2.16 lacks is OPTIONAL: its pointer may be
  * NULL. To use one more function, add its line. */
@@ -25,7 +60,43 @@ typedef struct TF_Library TF_Library;
     X(NEEDED, void, TF_ServerJoin, (TF_Server *, TF_Status *))                                                         \
     X(NEEDED, const char *, TF_ServerTarget, (TF_Server *))                                                            \
     X(NEEDED, void, TF_DeleteServer, (TF_Server *))                                                                    \
-    X(OPTIONAL, TF_Library *, TF_LoadLibrary, (const char *path, TF_Status *))
+    X(OPTIONAL, TF_Library *, TF_LoadLibrary, (const char *path, TF_Status *))                                         \
+    X(NEEDED, void, TF_SetStatus, (TF_Status *, int code, const char *message))                                        \
+    X(NEEDED, TF_Buffer *, TF_GetRegisteredKernelsForOp, (const char *name, TF_Status *))                              \
+    X(NEEDED, void, TF_DeleteBuffer, (TF_Buffer *))                                                                    \
+    X(NEEDED, TF_OpDefinitionBuilder *, TF_NewOpDefinitionBuilder, (const char *name))                                 \
+    X(NEEDED, void, TF_OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder *, const char *))                           \
+    X(NEEDED, void, TF_OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder *, const char *))                         \
+    X(NEEDED, void, TF_OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder *, bool))                             \
+    X(NEEDED, void, TF_OpDefinitionBuilderSetShapeInferenceFunction,                                                   \
+      (TF_OpDefinitionBuilder *, void (*)(TF_ShapeInferenceContext *, TF_Status *)))                                   \
+    X(NEEDED, void, TF_RegisterOpDefinition, (TF_OpDefinitionBuilder *, TF_Status *))                                  \
+    X(NEEDED, void, TF_ShapeInferenceContextSetUnknownShape, (TF_ShapeInferenceContext *, TF_Status *))                \
+    X(NEEDED, TF_KernelBuilder *, TF_NewKernelBuilder,                                                                 \
+      (const char *op, const char *device, void *(*create)(TF_OpKernelConstruction *),                                 \
+       void (*compute)(void *, TF_OpKernelContext *), void (*destroy)(void *)))                                        \
+    X(NEEDED, void, TF_RegisterKernelBuilder, (const char *name, TF_KernelBuilder *, TF_Status *))                     \
+    X(NEEDED, void, TF_OpKernelConstruction_GetAttrSize,                                                               \
+      (TF_OpKernelConstruction *, const char *name, int32_t *list_size, int32_t *total_size, TF_Status *))             \
+    X(NEEDED, void, TF_OpKernelConstruction_GetAttrInt64,                                                              \
+      (TF_OpKernelConstruction *, const char *name, int64_t *, TF_Status *))                                           \
+    X(NEEDED, void, TF_OpKernelConstruction_GetAttrBool,                                                               \
+      (TF_OpKernelConstruction *, const char *name, unsigned char *, TF_Status *))                                     \
+    X(NEEDED, void, TF_OpKernelConstruction_GetAttrString,                                                             \
+      (TF_OpKernelConstruction *, const char *name, char *, size_t, TF_Status *))                                      \
+    X(NEEDED, void, TF_OpKernelConstruction_Failure, (TF_OpKernelConstruction *, TF_Status *))                         \
+    X(NEEDED, void, TF_OpKernelContext_Failure, (TF_OpKernelContext *, TF_Status *))                                   \
+    X(NEEDED, int, TF_NumOutputs, (TF_OpKernelContext *))                                                              \
+    X(NEEDED, int, TF_ExpectedOutputDataType, (TF_OpKernelContext *, int))                                             \
+    X(NEEDED, TF_Tensor *, TF_AllocateOutput,                                                                          \
+      (TF_OpKernelContext *, int index, int type, const int64_t *dims, int dim_count, size_t bytes, TF_Status *))      \
+    X(NEEDED, void, TF_SetOutput, (TF_OpKernelContext *, int index, const TF_Tensor *, TF_Status *))                   \
+    X(NEEDED, TF_Tensor *, TF_NewTensor,                                                                               \
+      (int type, const int64_t *dims, int dim_count, void *data, size_t bytes,                                         \
+       void (*deallocator)(void *data, size_t bytes, void *context), void *context))                                   \
+    X(NEEDED, void, TF_DeleteTensor, (TF_Tensor *))                                                                    \
+    X(NEEDED, void *, TF_TensorData, (const TF_Tensor *))                                                              \
+    X(NEEDED, void, TF_StringCopy, (TF_TString *, const char *, size_t))
 
 typedef struct tfos__tensorflow {
     const char *version; /* "2.21.0" */

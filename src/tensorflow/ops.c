@@ -1,0 +1,33 @@
+/* Registering the ops. */
+#include "tensorflow/ops.h"
+
+#include <pthread.h>
+
+static pthread_mutex_t register_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Also those that another library of this process has registered. */
+static tfos_status look_for_kernels(const tfos__tensorflow *tf, TF_Status *status, bool *out, tfos_error *error)
+{
+    TF_Buffer *kernels = tf->TF_GetRegisteredKernelsForOp("TfosFeedNext", status);
+    tfos_status ours = tfos__tensorflow_check(tf, status, "cannot look for the op TfosFeedNext", error);
+    *out = ours == TFOS_OK && kernels->length > 0;
+    if (kernels != NULL) {
+        tf->TF_DeleteBuffer(kernels);
+    }
+    return ours;
+}
+
+tfos_status tfos__ops_register(const tfos__tensorflow *tf, tfos_error *error)
+{
+    bool there;
+    TF_Status *status = tf->TF_NewStatus();
+    pthread_mutex_lock(&register_lock);
+    tfos_status ours = look_for_kernels(tf, status, &there, error);
+    if (ours == TFOS_OK && !there) {
+        tfos__ops_add_feed(tf, status);
+        ours = tfos__tensorflow_check(tf, status, "cannot register the op TfosFeedNext", error);
+    }
+    pthread_mutex_unlock(&register_lock);
+    tf->TF_DeleteStatus(status);
+    return ours;
+}

@@ -1,0 +1,417 @@
+/* TfosFeedNext: the source of a tf.data.Dataset over a queue.
+ *
+ * A kernel knows the columns that are wanted. The types that rows were fed with are known when the first rows are
+ * there: then `as` is made, the schema of the batches that it takes, which has the shapes that are wanted and the types
+ * that were fed. Schemas of the same text are one object for the whole process: the consumer keeps rows that it has
+ * taken for a batch that is not full, and knows by the schema whether they fit the next call, which may come from
+ * another iterator and so from another kernel.
+ *
+ * Why calls are short: an iterator that is given up waits for the call that is under way, and there is no way to tell a
+ * kernel in C. Why they look at SIGINT: a program that waits for a batch in TensorFlow does not get to handle it, since
+ * Python does so only between instructions of its own. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "tensorflow/ops.h"
+
+enum { STATE_ROWS, STATE_AGAIN, STATE_END };
+
+enum { QUEUE_BYTES = 256 };
+
+static const tfos__tensorflow *tf;
+
+typedef struct kernel {
+    char queue[QUEUE_BYTES];
+    tfos_schema *wanted;
+    int64_t batch_size;
+    bool drop_remainder;
+    bool split_epochs;
+
+    pthread_mutex_t lock; /* iterators of one dataset share a kernel */
+    tfos_feed *feed;      /* NULL until the first call */
+    const tfos_schema *as;
+    atomic_uint interrupts;   /* SIGINTs that came before the wait that is going on … */
+    _Atomic int64_t again_ms; /* … which was left at this time, to come back at once */
+} kernel;
+
+/* ---- SIGINT ---- */
+
+static atomic_uint interrupt_count;
+static struct sigaction interrupt_before;
+
+static void on_interrupt(int number, siginfo_t *info, void *context)
+{
+    atomic_fetch_add(&interrupt_count, 1);
+    if ((interrupt_before.sa_flags & SA_SIGINFO) != 0) {
+        interrupt_before.sa_sigaction(number, info, context);
+    } else {
+        interrupt_before.sa_handler(number);
+    }
+}
+
+/* Counts SIGINTs before Python's handler notes them. Not where there is no Python, or where it was told to leave the
+ * signal to the system. */
+static void watch_interrupts(void)
+{
+    struct sigaction now;
+    if (dlsym(RTLD_DEFAULT, "PyErr_SetInterrupt") == NULL || sigaction(SIGINT, NULL, &interrupt_before) != 0) {
+        return;
+    }
+    bool is_handled = (interrupt_before.sa_flags & SA_SIGINFO) != 0 ||
+                      (interrupt_before.sa_handler != SIG_DFL && interrupt_before.sa_handler != SIG_IGN);
+    if (is_handled) {
+        now = interrupt_before;
+        now.sa_flags |= SA_SIGINFO;
+        now.sa_sigaction = on_interrupt;
+        sigaction(SIGINT, &now, NULL);
+    }
+}
+
+static bool is_interrupted(void *context)
+{
+    kernel *self = context;
+    return atomic_load(&interrupt_count) != atomic_load(&self->interrupts);
+}
+
+/* A wait goes on if this call follows the one before it at once; otherwise another one begins. */
+static void begin_wait(kernel *self)
+{
+    enum { AT_ONCE_MS = 100 };
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_interrupts);
+    if (tfos__clock_ms() - atomic_load(&self->again_ms) > AT_ONCE_MS) {
+        atomic_store(&self->interrupts, atomic_load(&interrupt_count));
+    }
+}
+
+/* ---- schemas ---- */
+
+typedef struct known_schema {
+    struct known_schema *next;
+    tfos_schema *schema;
+    char *text;
+} known_schema;
+
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static known_schema *known_schemas; /* for as long as the process lives */
+
+/* The one schema of this text. Takes `schema` over, also on failure. */
+static tfos_status keep_schema(tfos_schema *schema, const tfos_schema **out, tfos_error *error)
+{
+    char *text;
+    tfos_status status = tfos_schema_to_json(schema, &text, error);
+    known_schema *added = status == TFOS_OK ? malloc(sizeof *added) : NULL;
+    if (added == NULL) {
+        tfos_schema_free(schema);
+        return status != TFOS_OK ? status : tfos__fail_memory(error, sizeof *added);
+    }
+    pthread_mutex_lock(&known_lock);
+    known_schema *known = known_schemas;
+    while (known != NULL && strcmp(known->text, text) != 0) {
+        known = known->next;
+    }
+    if (known == NULL) {
+        *added = (known_schema){.next = known_schemas, .schema = schema, .text = text};
+        known_schemas = known = added;
+    } else {
+        tfos_schema_free(schema);
+        tfos_string_free(text);
+        free(added);
+    }
+    pthread_mutex_unlock(&known_lock);
+    *out = known->schema;
+    return TFOS_OK;
+}
+
+static tfos_status fail_missing(const tfos_schema *fed, tfos_error *error)
+{
+    char names[512] = "";
+    for (size_t i = 0; i < tfos_schema_field_count(fed); i++) {
+        const char *found = tfos_schema_field(fed, i)->name;
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                 tfos__printable_of(found, strlen(found)).text);
+    }
+    return tfos__fail(error, TFOS_MISMATCH, "the rows have no such column; they have: %s", names);
+}
+
+/* The field of the batches to take: wanted as to its shape, fed as to its type. */
+static tfos_status join_field(const tfos_field *wanted, const tfos_schema *fed, tfos_field *out, tfos_error *error)
+{
+    int64_t at = tfos_schema_find(fed, wanted->name);
+    if (at < 0) {
+        return fail_missing(fed, error);
+    }
+    const tfos_field *found = tfos_schema_field(fed, (size_t)at);
+    if (!tfos__ops_can_convert(found->type, wanted->type)) {
+        return tfos__fail(
+            error, TFOS_MISMATCH,
+            "expected %s, found %s, which is not converted without loss; ask for %s and convert it in the "
+            "program",
+            tfos_type_name(wanted->type), tfos_type_name(found->type), tfos_type_name(found->type));
+    }
+    *out = *wanted;
+    out->type = found->type;
+    out->nullable = found->nullable;
+    return TFOS_OK;
+}
+
+static tfos_status join_schemas(const tfos_schema *wanted, const tfos_schema *fed, tfos_schema **out, tfos_error *error)
+{
+    tfos_schema *joined;
+    TFOS_TRY(tfos_schema_new(TFOS_RECORD_SEQUENCE, &joined, error));
+    for (size_t i = 0; i < tfos_schema_field_count(wanted); i++) {
+        const tfos_field *field = tfos_schema_field(wanted, i);
+        tfos_field taken;
+        tfos_status status = join_field(field, fed, &taken, error);
+        status = status == TFOS_OK ? tfos_schema_add(joined, &taken, error) : status;
+        if (status != TFOS_OK) {
+            tfos__error_prefix(error, "column '%s'", tfos__printable_of(field->name, strlen(field->name)).text);
+            tfos_schema_free(joined);
+            return status;
+        }
+    }
+    *out = joined;
+    return TFOS_OK;
+}
+
+/* Opens the queue and makes `as`, when that has not been done and as soon as it can be. CANCELLED: not yet. */
+static tfos_status prepare(kernel *self, const tfos_feed_want *want, tfos_error *error)
+{
+    tfos_schema *fed;
+    tfos_schema *joined;
+    if (self->feed == NULL) {
+        TFOS_TRY(tfos_feed_open(self->queue, &self->feed, error));
+    }
+    if (self->as != NULL) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(tfos_feed_schema(self->feed, want, &fed, error));
+    tfos_status status = join_schemas(self->wanted, fed, &joined, error);
+    tfos_schema_free(fed);
+    TFOS_TRY(status);
+    return keep_schema(joined, &self->as, error);
+}
+
+/* ---- the call ---- */
+
+static int code_of(tfos_status status)
+{
+    switch (status) {
+    case TFOS_CANCELLED:
+        return TFOS__TF_CANCELLED;
+    case TFOS_INVALID:
+    case TFOS_MISMATCH:
+    case TFOS_RANGE:
+        return TFOS__TF_INVALID_ARGUMENT;
+    case TFOS_NO_MEMORY:
+    case TFOS_LIMIT:
+        return TFOS__TF_RESOURCE_EXHAUSTED;
+    case TFOS_NOT_FOUND:
+    case TFOS_UNSUPPORTED:
+        return TFOS__TF_FAILED_PRECONDITION;
+    default:
+        return TFOS__TF_INTERNAL;
+    }
+}
+
+static tfos_status take(kernel *self, tfos_batch **out, tfos_error *error)
+{
+    tfos_feed_want want;
+    tfos_feed_want_init(&want);
+    want.rows = self->batch_size;
+    want.split_epochs = self->split_epochs;
+    want.timeout_ms = TFOS__OPS_WAIT_MS;
+    want.interrupted = is_interrupted;
+    want.interrupted_context = self;
+    begin_wait(self);
+    pthread_mutex_lock(&self->lock);
+    tfos_status status = prepare(self, &want, error);
+    want.as = self->as;
+    pthread_mutex_unlock(&self->lock);
+    return status == TFOS_OK ? tfos_feed_next(self->feed, &want, out, error) : status;
+}
+
+static tfos_status write_rows(kernel *self, tfos__ops_outputs *out, tfos_batch *batch, tfos_error *error)
+{
+    for (size_t i = 0; i < tfos_schema_field_count(self->wanted); i++) {
+        const tfos_field *field = tfos_schema_field(self->wanted, i);
+        tfos_status status = tfos__ops_write_column(out, batch, i, field, error);
+        if (status != TFOS_OK) {
+            tfos__error_prefix(error, "column '%s'", tfos__printable_of(field->name, strlen(field->name)).text);
+            return status;
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status write_nothing(kernel *self, tfos__ops_outputs *out, tfos_error *error)
+{
+    for (size_t i = 0; i < tfos_schema_field_count(self->wanted); i++) {
+        TFOS_TRY(tfos__ops_write_empty(out, tfos_schema_field(self->wanted, i), error));
+    }
+    return TFOS_OK;
+}
+
+static tfos_status write_all(kernel *self, tfos__ops_outputs *out, int32_t state, tfos_batch *batch, tfos_error *error)
+{
+    TFOS_TRY(tfos__ops_write_state(out, state, error));
+    return state == STATE_ROWS ? write_rows(self, out, batch, error) : write_nothing(self, out, error);
+}
+
+static tfos_status next(kernel *self, tfos__ops_outputs *out, tfos_error *error)
+{
+    tfos_batch *batch = NULL;
+    int32_t state = STATE_ROWS;
+    tfos_status status = take(self, &batch, error);
+    if (status == TFOS_CANCELLED && !is_interrupted(self)) {
+        state = STATE_AGAIN;
+        atomic_store(&self->again_ms, tfos__clock_ms());
+    } else if (status == TFOS_END) {
+        state = STATE_END;
+    } else if (status != TFOS_OK) {
+        return status;
+    } else if (self->drop_remainder && tfos_batch_rows(batch) < self->batch_size) {
+        state = STATE_AGAIN;
+    }
+    status = write_all(self, out, state, batch, error);
+    tfos_batch_free(batch);
+    return status;
+}
+
+static void compute(void *data, TF_OpKernelContext *context)
+{
+    kernel *self = data;
+    tfos_error error;
+    tfos__ops_outputs out = {.tf = tf, .context = context, .status = tf->TF_NewStatus()};
+    tfos_status status = next(self, &out, &error);
+    if (status != TFOS_OK) {
+        char text[TFOS_ERROR_MESSAGE_BYTES + QUEUE_BYTES + 32];
+        snprintf(text, sizeof text, "the feed '%s': %s", self->queue, error.message);
+        tf->TF_SetStatus(out.status, code_of(status), text);
+        tf->TF_OpKernelContext_Failure(context, out.status);
+    }
+    tf->TF_DeleteStatus(out.status);
+}
+
+/* ---- making a kernel ---- */
+
+static void destroy(void *data)
+{
+    kernel *self = data;
+    if (self != NULL) {
+        tfos_feed_close(self->feed);
+        tfos_schema_free(self->wanted);
+        pthread_mutex_destroy(&self->lock);
+        free(self);
+    }
+}
+
+/* A text of any length, with its end. NULL after a failure, which is in `status`. */
+static char *read_text(TF_OpKernelConstruction *from, const char *name, size_t *bytes, TF_Status *status)
+{
+    int32_t list;
+    int32_t total;
+    tf->TF_OpKernelConstruction_GetAttrSize(from, name, &list, &total, status);
+    char *text = tf->TF_GetCode(status) == 0 ? calloc((size_t)total + 1, 1) : NULL;
+    if (text != NULL) {
+        tf->TF_OpKernelConstruction_GetAttrString(from, name, text, (size_t)total, status);
+        *bytes = (size_t)total;
+    }
+    return text;
+}
+
+static tfos_status read_texts(kernel *self, TF_OpKernelConstruction *from, TF_Status *status, tfos_error *error)
+{
+    size_t queue_bytes = 0;
+    size_t bytes = 0;
+    char *queue = read_text(from, "queue", &queue_bytes, status);
+    char *schema = read_text(from, "schema", &bytes, status);
+    tfos_status ours = tfos__tensorflow_check(tf, status, "TfosFeedNext", error);
+    if (ours == TFOS_OK && (queue == NULL || schema == NULL)) {
+        ours = tfos__fail_memory(error, queue_bytes + bytes);
+    } else if (ours == TFOS_OK && queue_bytes >= sizeof self->queue) {
+        ours = tfos__fail(error, TFOS_INVALID, "the name of a queue has %zu bytes, expected fewer than %zu",
+                          queue_bytes, sizeof self->queue);
+    } else if (ours == TFOS_OK) {
+        memcpy(self->queue, queue, queue_bytes);
+        ours = tfos_schema_from_json(schema, bytes, &self->wanted, error);
+    }
+    free(queue);
+    free(schema);
+    return ours;
+}
+
+static tfos_status read_attributes(kernel *self, TF_OpKernelConstruction *from, TF_Status *status, tfos_error *error)
+{
+    unsigned char drop_remainder = 0;
+    unsigned char split_epochs = 0;
+    TFOS_TRY(read_texts(self, from, status, error));
+    tf->TF_OpKernelConstruction_GetAttrInt64(from, "batch_size", &self->batch_size, status);
+    tf->TF_OpKernelConstruction_GetAttrBool(from, "drop_remainder", &drop_remainder, status);
+    tf->TF_OpKernelConstruction_GetAttrBool(from, "split_epochs", &split_epochs, status);
+    self->drop_remainder = drop_remainder != 0;
+    self->split_epochs = split_epochs != 0;
+    return tfos__tensorflow_check(tf, status, "TfosFeedNext", error);
+}
+
+static void *create(TF_OpKernelConstruction *from)
+{
+    tfos_error error;
+    TF_Status *status = tf->TF_NewStatus();
+    kernel *self = calloc(1, sizeof *self);
+    tfos_status ours = TFOS_OK;
+    if (self == NULL) {
+        ours = tfos__fail_memory(&error, sizeof *self);
+    } else {
+        pthread_mutex_init(&self->lock, NULL);
+        ours = read_attributes(self, from, status, &error);
+    }
+    if (ours != TFOS_OK) {
+        destroy(self);
+        self = NULL;
+        tf->TF_SetStatus(status, code_of(ours), error.message);
+        tf->TF_OpKernelConstruction_Failure(from, status);
+    }
+    tf->TF_DeleteStatus(status);
+    return self;
+}
+
+/* ---- registering ---- */
+
+static void infer_shapes(TF_ShapeInferenceContext *context, TF_Status *status)
+{
+    tf->TF_ShapeInferenceContextSetUnknownShape(context, status);
+}
+
+void tfos__ops_add_feed(const tfos__tensorflow *with, TF_Status *status)
+{
+    static const char *const attributes[] = {"queue: string",
+                                             "schema: string",
+                                             "batch_size: int >= 1",
+                                             "drop_remainder: bool = false",
+                                             "split_epochs: bool = false",
+                                             "T: list(type) >= 1"};
+    tf = with;
+    TF_OpDefinitionBuilder *op = tf->TF_NewOpDefinitionBuilder("TfosFeedNext");
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        tf->TF_OpDefinitionBuilderAddAttr(op, attributes[i]);
+    }
+    tf->TF_OpDefinitionBuilderAddOutput(op, "state: int32");
+    tf->TF_OpDefinitionBuilderAddOutput(op, "components: T");
+    tf->TF_OpDefinitionBuilderSetIsStateful(op, true);
+    tf->TF_OpDefinitionBuilderSetShapeInferenceFunction(op, infer_shapes);
+    tf->TF_RegisterOpDefinition(op, status);
+    if (tf->TF_GetCode(status) != 0) {
+        return;
+    }
+    TF_KernelBuilder *builder = tf->TF_NewKernelBuilder("TfosFeedNext", "CPU", create, compute, destroy);
+    tf->TF_RegisterKernelBuilder("TfosFeedNext", builder, status);
+}

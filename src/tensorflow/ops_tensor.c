@@ -1,0 +1,321 @@
+/* Columns as tensors.
+ *
+ * A column is a chain of levels. Each LIST level gives a tensor of row splits, a FIXED_LIST gives one more dimension,
+ * and the values at the end give the tensor of values:
+ *
+ *   rows: LIST → LIST → VALUES      values [n]     splits of the rows    splits of their lists
+ *   rows: LIST → FIXED_LIST → …     values [n, k]  splits of the rows
+ *
+ * Numbers in Arrow layout are the memory of a tensor already: the tensor is made over the memory of the batch and holds
+ * a reference to it. Bits, strings and offsets, which TensorFlow lays out differently, are written to tensors of its
+ * own. */
+#include <limits.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "tensorflow/ops.h"
+
+enum { DIMENSIONS_MOST = 2 };
+
+static const int tensor_types[] = {
+    [TFOS_TYPE_INT32] = TFOS__TF_INT32,   [TFOS_TYPE_INT64] = TFOS__TF_INT64, [TFOS_TYPE_FLOAT] = TFOS__TF_FLOAT,
+    [TFOS_TYPE_DOUBLE] = TFOS__TF_DOUBLE, [TFOS_TYPE_BOOL] = TFOS__TF_BOOL,   [TFOS_TYPE_STRING] = TFOS__TF_STRING,
+    [TFOS_TYPE_BINARY] = TFOS__TF_STRING,
+};
+
+static const size_t tensor_widths[] = {
+    [TFOS_TYPE_INT32] = 4,
+    [TFOS_TYPE_INT64] = 8,
+    [TFOS_TYPE_FLOAT] = 4,
+    [TFOS_TYPE_DOUBLE] = 8,
+    [TFOS_TYPE_BOOL] = 1,
+    [TFOS_TYPE_STRING] = sizeof(TF_TString),
+    [TFOS_TYPE_BINARY] = sizeof(TF_TString),
+};
+
+int tfos__ops_tensor_type(tfos_type type)
+{
+    return tensor_types[type];
+}
+
+static bool is_list_of_any_length(const tfos_field *field)
+{
+    return field->shape == TFOS_SHAPE_RAGGED;
+}
+
+int tfos__ops_component_count(const tfos_field *field)
+{
+    return 1 + (field->feature_list ? 1 : 0) + (is_list_of_any_length(field) ? 1 : 0);
+}
+
+/* ---- outputs ---- */
+
+typedef struct shape {
+    int64_t dim[DIMENSIONS_MOST];
+    int count;
+} shape;
+
+static int64_t elements_of(const shape *of)
+{
+    return of->dim[0] * (of->count > 1 ? of->dim[1] : 1);
+}
+
+static tfos_status look_at_status(const tfos__ops_outputs *out, tfos_error *error)
+{
+    return tfos__tensorflow_check(out->tf, out->status, "cannot make a tensor of the rows", error);
+}
+
+/* A tensor of TensorFlow's own; *data is its memory, and strings in it are empty. */
+static tfos_status allocate(tfos__ops_outputs *out, int type, size_t width, const shape *of, TF_Tensor **tensor,
+                            void **data, tfos_error *error)
+{
+    size_t bytes = (size_t)elements_of(of) * width;
+    *tensor = out->tf->TF_AllocateOutput(out->context, out->next++, type, of->dim, of->count, bytes, out->status);
+    TFOS_TRY(look_at_status(out, error));
+    *data = out->tf->TF_TensorData(*tensor);
+    return TFOS_OK;
+}
+
+tfos_status tfos__ops_write_state(tfos__ops_outputs *out, int32_t state, tfos_error *error)
+{
+    TF_Tensor *tensor;
+    void *data;
+    const shape scalar = {.dim = {1}, .count = 0};
+    TFOS_TRY(allocate(out, TFOS__TF_INT32, sizeof state, &scalar, &tensor, &data, error));
+    memcpy(data, &state, sizeof state);
+    out->tf->TF_DeleteTensor(tensor);
+    return TFOS_OK;
+}
+
+static void give_up_batch(void *data, size_t bytes, void *batch)
+{
+    (void)data;
+    (void)bytes;
+    tfos_batch_free(batch);
+}
+
+/* A tensor over the memory of the batch. TensorFlow does not write to it: it does not own it. */
+static tfos_status write_shared(tfos__ops_outputs *out, tfos_batch *batch, const tfos_vector *values, const shape *of,
+                                tfos_error *error)
+{
+    union {
+        const void *from;
+        void *to;
+    } memory = {.from = values->data};
+    size_t bytes = (size_t)values->length * tensor_widths[values->type];
+    TF_Tensor *tensor = out->tf->TF_NewTensor(tensor_types[values->type], of->dim, of->count, memory.to, bytes,
+                                              give_up_batch, tfos_batch_retain(batch));
+    if (tensor == NULL) {
+        tfos_batch_free(batch);
+        return tfos__fail(error, TFOS_NO_MEMORY, "TensorFlow made no tensor of %zu bytes", bytes);
+    }
+    out->tf->TF_SetOutput(out->context, out->next++, tensor, out->status);
+    out->tf->TF_DeleteTensor(tensor);
+    return look_at_status(out, error);
+}
+
+static tfos_status write_splits(tfos__ops_outputs *out, const int32_t *offsets, int64_t rows, tfos_error *error)
+{
+    TF_Tensor *tensor;
+    void *data;
+    const shape of = {.dim = {rows + 1}, .count = 1};
+    TFOS_TRY(allocate(out, TFOS__TF_INT64, sizeof(int64_t), &of, &tensor, &data, error));
+    int64_t *to = data;
+    for (int64_t i = 0; i <= rows; i++) {
+        to[i] = offsets[i];
+    }
+    out->tf->TF_DeleteTensor(tensor);
+    return TFOS_OK;
+}
+
+/* ---- conversion ---- */
+
+bool tfos__ops_can_convert(tfos_type from, tfos_type to)
+{
+    bool is_text = from == TFOS_TYPE_STRING || from == TFOS_TYPE_BINARY;
+    bool is_real = from == TFOS_TYPE_FLOAT || from == TFOS_TYPE_DOUBLE;
+    switch (to) {
+    case TFOS_TYPE_STRING:
+    case TFOS_TYPE_BINARY:
+        return is_text;
+    case TFOS_TYPE_BOOL:
+        return from == TFOS_TYPE_BOOL;
+    case TFOS_TYPE_INT32:
+    case TFOS_TYPE_INT64:
+        return !is_text && !is_real;
+    default:
+        return !is_text;
+    }
+}
+
+/* Every pair that tfos__ops_can_convert allows and that is no plain copy. */
+#define CONVERT_MAP(X)                                                                                                 \
+    X(INT32, int32_t, INT64, int64_t)                                                                                  \
+    X(INT32, int32_t, FLOAT, float)                                                                                    \
+    X(INT32, int32_t, DOUBLE, double)                                                                                  \
+    X(INT64, int64_t, FLOAT, float)                                                                                    \
+    X(INT64, int64_t, DOUBLE, double)                                                                                  \
+    X(FLOAT, float, DOUBLE, double)                                                                                    \
+    X(DOUBLE, double, FLOAT, float)
+
+#define CONVERT(from, from_type, to, to_type)                                                                          \
+    static void convert_##from##_##to(const tfos_vector *values, void *data)                                           \
+    {                                                                                                                  \
+        const from_type *in = values->data;                                                                            \
+        to_type *out = data;                                                                                           \
+        for (int64_t i = 0; i < values->length; i++) {                                                                 \
+            out[i] = (to_type)in[i];                                                                                   \
+        }                                                                                                              \
+    }
+CONVERT_MAP(CONVERT)
+#undef CONVERT
+
+static const struct {
+    tfos_type from;
+    tfos_type to;
+    void (*convert)(const tfos_vector *values, void *data);
+} conversions[] = {
+#define CONVERSION(from, from_type, to, to_type) {TFOS_TYPE_##from, TFOS_TYPE_##to, convert_##from##_##to},
+    CONVERT_MAP(CONVERSION)
+#undef CONVERSION
+};
+
+/* The one conversion of numbers that may lose something. */
+static tfos_status narrow(const tfos_vector *values, void *data, tfos_error *error)
+{
+    const int64_t *in = values->data;
+    int32_t *out = data;
+    for (int64_t i = 0; i < values->length; i++) {
+        if (in[i] < INT32_MIN || in[i] > INT32_MAX) {
+            return tfos__fail(error, TFOS_RANGE, "the value %lld does not fit int32; ask for int64", (long long)in[i]);
+        }
+        out[i] = (int32_t)in[i];
+    }
+    return TFOS_OK;
+}
+
+static void spread_bits(const tfos_vector *values, tfos_type to, void *data)
+{
+    const uint8_t *bits = values->data;
+    for (int64_t i = 0; i < values->length; i++) {
+        bool bit = (bits[i >> 3] >> (i & 7) & 1) != 0;
+        switch (to) {
+        case TFOS_TYPE_INT32:
+            ((int32_t *)data)[i] = bit;
+            break;
+        case TFOS_TYPE_INT64:
+            ((int64_t *)data)[i] = bit;
+            break;
+        case TFOS_TYPE_FLOAT:
+            ((float *)data)[i] = bit ? 1 : 0;
+            break;
+        case TFOS_TYPE_DOUBLE:
+            ((double *)data)[i] = bit ? 1 : 0;
+            break;
+        default:
+            ((uint8_t *)data)[i] = bit;
+        }
+    }
+}
+
+static void copy_texts(const tfos__tensorflow *tf, const tfos_vector *values, TF_TString *to)
+{
+    const char *bytes = values->data;
+    for (int64_t i = 0; i < values->length; i++) {
+        tf->TF_StringCopy(&to[i], bytes + values->offsets[i], (size_t)(values->offsets[i + 1] - values->offsets[i]));
+    }
+}
+
+static tfos_status convert(const tfos__tensorflow *tf, const tfos_vector *values, tfos_type to, void *data,
+                           tfos_error *error)
+{
+    if (values->layout == TFOS_LAYOUT_BYTES) {
+        copy_texts(tf, values, data);
+        return TFOS_OK;
+    }
+    if (values->type == TFOS_TYPE_BOOL) {
+        spread_bits(values, to, data);
+        return TFOS_OK;
+    }
+    if (values->type == TFOS_TYPE_INT64 && to == TFOS_TYPE_INT32) {
+        return narrow(values, data, error);
+    }
+    for (size_t i = 0; i < sizeof conversions / sizeof conversions[0]; i++) {
+        if (conversions[i].from == values->type && conversions[i].to == to) {
+            conversions[i].convert(values, data);
+            return TFOS_OK;
+        }
+    }
+    return tfos__fail(error, TFOS_MISMATCH, "expected %s, found %s", tfos_type_name(to), tfos_type_name(values->type));
+}
+
+/* ---- columns ---- */
+
+static tfos_status refuse_nulls(const tfos_vector *level, tfos_error *error)
+{
+    if (level->null_count == 0) {
+        return TFOS_OK;
+    }
+    int64_t row = 0;
+    while ((level->validity[row >> 3] >> (row & 7) & 1) != 0) {
+        row++;
+    }
+    return tfos__fail(error, TFOS_MISMATCH,
+                      "row %lld of the batch has no value, and a tensor has a value for each row; fill it in where the "
+                      "rows are fed (DataFrame.fillna), or leave the column out",
+                      (long long)row);
+}
+
+static tfos_status write_values(tfos__ops_outputs *out, tfos_batch *batch, const tfos_vector *values, tfos_type type,
+                                const shape *of, tfos_error *error)
+{
+    TF_Tensor *tensor;
+    void *data;
+    TFOS_TRY(refuse_nulls(values, error));
+    bool is_plain = values->layout == TFOS_LAYOUT_VALUES && values->type == type && type != TFOS_TYPE_BOOL;
+    if (is_plain && values->length > 0) {
+        return write_shared(out, batch, values, of, error);
+    }
+    TFOS_TRY(allocate(out, tensor_types[type], tensor_widths[type], of, &tensor, &data, error));
+    tfos_status status = values->length > 0 ? convert(out->tf, values, type, data, error) : TFOS_OK;
+    out->tf->TF_DeleteTensor(tensor);
+    return status;
+}
+
+tfos_status tfos__ops_write_column(tfos__ops_outputs *out, tfos_batch *batch, size_t column, const tfos_field *field,
+                                   tfos_error *error)
+{
+    const tfos_vector *rows = tfos_batch_column(batch, column);
+    const tfos_vector *values = rows;
+    shape of = {.dim = {rows->length}, .count = 1};
+    for (; values->child != NULL; values = values->child) {
+        TFOS_TRY(refuse_nulls(values, error));
+        if (values->layout == TFOS_LAYOUT_FIXED_LIST) {
+            of.dim[of.count++] = values->list_length;
+        } else {
+            of.dim[0] = values->child->length;
+        }
+    }
+    TFOS_TRY(write_values(out, batch, values, field->type, &of, error));
+    for (const tfos_vector *level = rows; level->child != NULL; level = level->child) {
+        if (level->layout == TFOS_LAYOUT_LIST) {
+            TFOS_TRY(write_splits(out, level->offsets, level->length, error));
+        }
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__ops_write_empty(tfos__ops_outputs *out, const tfos_field *field, tfos_error *error)
+{
+    static const int32_t zero = 0;
+    TF_Tensor *tensor;
+    void *data;
+    bool is_fixed = field->shape == TFOS_SHAPE_FIXED;
+    const shape of = {.dim = {0, is_fixed ? field->length : 0}, .count = is_fixed ? 2 : 1};
+    TFOS_TRY(allocate(out, tensor_types[field->type], tensor_widths[field->type], &of, &tensor, &data, error));
+    out->tf->TF_DeleteTensor(tensor);
+    for (int i = 1; i < tfos__ops_component_count(field); i++) {
+        TFOS_TRY(write_splits(out, &zero, 0, error));
+    }
+    return TFOS_OK;
+}
