@@ -12,7 +12,7 @@ import subprocess
 import rules_text
 
 ALLOWED = re.compile(r"lib(c|m|pthread|dl)\.so\.\d+|ld-linux[\w.-]*\.so\.\d+")
-MAY_USE_LIBTFOS = re.compile(r"libtfosjni\.so|_\w+\.(abi3|cpython)[\w.-]*\.so")
+MAY_USE_LIBTFOS = re.compile(r"libtfos(jni|_ops)\.so|_\w+\.(abi3|cpython)[\w.-]*\.so")
 
 
 def output_of(*command):
@@ -34,13 +34,13 @@ def show(tree, path):
 def extensions(tree):
     """The CPython extensions of the package that is installed in .venv, if it is."""
     package = os.path.join(tree.root, ".venv/lib/python3*/site-packages/tensorflowonspark")
-    return [path for path in glob.glob(f"{package}/*.so") if os.path.basename(path) != "libtfos.so"]
+    return [path for path in glob.glob(f"{package}/*.so") if not os.path.basename(path).startswith("libtfos")]
 
 
 def loaded_elsewhere(tree):
     """Every file that is loaded into, or run beside, processes of others."""
     package = os.path.join(tree.root, ".venv/lib/python3*/site-packages/tensorflowonspark")
-    found = [tree.built("src/libtfos.so"), tree.built("src/tfos")]
+    found = [tree.built("src/libtfos.so"), tree.built("src/libtfos_ops.so"), tree.built("src/tfos")]
     found += glob.glob(tree.built("jvm/native/*/*.so")) + glob.glob(f"{package}/*.so")
     return [path for path in found if os.path.isfile(path)]
 
@@ -67,6 +67,8 @@ def shells_export_their_entry_only(tree):
     allowed = [(path, r"PyInit_\w+") for path in extensions(tree)]
     for path in glob.glob(tree.built("jvm/native/*/libtfosjni.so")):
         allowed.append((path, r"Java_org_tfos_\w+|JNI_On(Load|Unload)"))
+    for path in glob.glob(tree.built("src/libtfos_ops.so")):
+        allowed.append((path, r"no symbol"))  # its constructor is its entry
     for path, pattern in allowed:
         for name in sorted(exported(path)):
             if not re.fullmatch(pattern, name):

@@ -1,0 +1,160 @@
+"""A cluster on this machine that is fed by this process: real coordinator, nodes and lanes, without Spark.
+
+    with FedCluster(tmp_path, program) as cluster:
+        cluster.feed([{"x": 1}, {"x": 2}])      # an epoch of one partition; returns when its rows were taken
+        cluster.end()
+        assert cluster.result() == …            # what the program has passed to `report`
+"""
+
+import json
+import os
+import sys
+import textwrap
+import threading
+import time
+
+from tensorflowonspark import _native
+
+SECONDS = 120
+
+_PRELUDE = """
+import json, os, sys, time
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from tensorflowonspark import _dataset, _native
+
+def report(value):
+    with open({path!r}, "w") as file:
+        json.dump(value, file)
+"""
+
+
+class FedCluster:
+    """Runs `program`, the text of a Python program, on every node that is not native."""
+
+    def __init__(self, folder, program, nodes=1, **options):
+        self._path = str(folder / "result.json")
+        script = folder / "program.py"
+        script.write_text(_PRELUDE.format(path=self._path) + textwrap.dedent(program))
+        self._environment = [f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"]
+        self._native = _native.Cluster(
+            nodes,
+            [sys.executable, str(script)],
+            b"",
+            "{}",
+            host="127.0.0.1",
+            spark_feeds=True,
+            folder=str(folder),
+            environment=self._environment,
+            **options,
+        )
+        self._nodes = nodes
+        self._changed = threading.Condition()
+        self._attempts = iter(range(1, 1 << 30))
+        self._feeds = {}  # queue: number
+        self._epochs = {}  # queue: how many were begun
+        self._begun = set()  # (feed, epoch)
+        self.output = ""
+        self.failure = None
+        self.ready = False
+        self.over = False
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        for index in range(self._nodes):
+            self._native.spawn(index)
+        self.wait(lambda: self.ready)
+        return self
+
+    def __exit__(self, *unused):
+        if not self.over:
+            self._native.stop("the test is over")
+            self._thread.join(30)
+        self._native.close()
+
+    def _listen(self):
+        while True:
+            event = self._native.next(-1)
+            if event is None:
+                break
+            kind, count, total, _, _, _, _, state, _, text, _ = event
+            with self._changed:
+                if kind == "log":
+                    self.output += text
+                elif kind == "failed":
+                    self.failure = text
+                elif kind == "feed" and state == "epoch":
+                    self._begun.add((count, total))
+                elif kind == "ready":
+                    self.ready = True
+                elif kind == "over":
+                    self.over = True
+                self._changed.notify_all()
+
+    def wait(self, predicate, seconds=SECONDS):
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.over or predicate(), seconds), self.output
+
+    # ---- feeding ----
+
+    def begin(self, queue="input", partitions=1):
+        """Begins an epoch; returns a function that makes the feeder of a partition."""
+        if queue not in self._feeds:
+            self._feeds[queue] = self._native.feed(queue, partitions, False, True, False, SECONDS * 1000)
+            self._epochs[queue] = 0
+        feed, epoch = self._feeds[queue], self._epochs[queue]
+        self._epochs[queue] += 1
+        self._native.epoch(feed, epoch)
+        self.wait(lambda: (feed, epoch) in self._begun)
+        ticket = self._native.feed_ticket(feed, epoch)
+        return lambda partition=0: _native.Feeder(ticket, partition, next(self._attempts), "localhost")
+
+    def feed(self, batches, queue="input"):
+        """Feeds an epoch of one partition: rows of Python objects, or batches."""
+        feeder = self.begin(queue)()
+        try:
+            for batch in batches_of(batches):
+                if not feeder.batch(batch):
+                    return False
+            return feeder.finish()
+        finally:
+            feeder.close()
+
+    def end(self):
+        self._native.end_of_feed()
+
+    # ---- the program ----
+
+    def join(self, seconds=SECONDS):
+        """Waits for the end of every node."""
+        self._native.finish(0)
+        self.wait(lambda: False, seconds)
+
+    def result(self):
+        self.join()
+        assert self.failure is None and os.path.exists(self._path), f"{self.failure}\n{self.output}"
+        with open(self._path) as file:
+            return json.load(file)
+
+
+def batches_of(rows):
+    """Rows as batches; what is a batch already stays one."""
+    encoder = _native.RowEncoder()
+    for row in rows:
+        if isinstance(row, _native.Batch):
+            yield row
+            continue
+        while not encoder.add(row):
+            yield encoder.take()
+        if encoder.rows >= 4096:
+            yield encoder.take()
+    last = encoder.take()
+    if last is not None:
+        yield last
+
+
+def wait_for(predicate, seconds=SECONDS):
+    end = time.monotonic() + seconds
+    while not predicate():
+        assert time.monotonic() < end
+        time.sleep(0.02)
