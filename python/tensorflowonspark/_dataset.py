@@ -123,7 +123,7 @@ def _spec(name: str, spec: Any) -> tuple[tuple[int | None, ...] | None, str | No
     if isinstance(spec, (tf.TensorShape, tuple, list)):
         return _shape(name, spec), None
     if isinstance(spec, tf.TypeSpec):
-        raise TypeError(f"column {name!r}: describe one row by tf.TensorSpec, lists of any length by None, found {spec}")
+        raise TypeError(f"column {name!r}: describe one row by tf.TensorSpec, with None for any length, found {spec}")
     return None, _dtype(name, spec)
 
 
@@ -150,7 +150,7 @@ def _dtype(name: str, dtype: Any) -> str:
     except TypeError:
         raise TypeError(f"column {name!r}: expected a tf.TensorSpec, a dtype or a shape, found {dtype!r}") from None
     if found not in _COLUMN_TYPES:
-        raise ValueError(f"column {name!r}: rows are not given as {found}; one of {', '.join(sorted(_COLUMN_TYPES))} is")
+        raise ValueError(f"column {name!r}: expected one of {', '.join(sorted(_COLUMN_TYPES))}, found {found}")
     return found
 
 
@@ -195,8 +195,8 @@ def _join_raw(name: str, note: dict[str, Any], shape: Any, dtype: str | None) ->
     lengths = () if note["is"] == "value" else tuple(note.get("shape", [])) or shape
     if found is None or lengths is None or None in lengths:
         raise ValueError(
-            f"column {name!r} holds arrays of {note['of']!r}, whose lengths are not known; say their shape in columns=…, "
-            "or feed them as float32 or int64"
+            f"column {name!r} holds arrays of {note['of']!r}, whose lengths are not known; say their shape in columns=…"
+            ", or feed them as float32 or int64"
         )
     return _Column(name, "binary", tuple(shape or lengths), dtype or found, raw=found)
 

@@ -40,7 +40,7 @@ GOOD = {
     "requirements.txt": '# why\nthing==1.0\nother==2.0; platform_machine == "x86_64"\n',
     ".clang-format": "BasedOnStyle: LLVM\nIndentWidth: 4\nBreakBeforeBraces: Linux\n",
     "build/release/src/libtfos.so": "int tfos_thing_do(void) { return 0; }",
-    "build/release/src/libtfos_ops.so": "static int begun; __attribute__((constructor)) static void f(void) { begun++; }",
+    "build/release/src/libtfos_ops.so": "static int n; __attribute__((constructor)) static void f(void) { n++; }",
     "build/release/src/libtfos_core.a": "int tfos_thing_do(void) { return 0; }\nint tfos__thing_help = 1;",
     "build/release/jvm/native/linux/libtfosjni.so": "int Java_org_tfos_Native_f(void) { return 0; }",
     ".venv/lib/python3.11/site-packages/tensorflowonspark/_core.abi3.so": "int PyInit__core(void) { return 0; }",
