@@ -32,7 +32,7 @@ def offsets(*values):
 
 
 def batch(rows, levels, first_row=0):
-    """Levels are (layout, type, list_length, length, nulls, validity, offsets, data); None is a buffer that is absent."""
+    """Levels are (layout, type, list_length, length, nulls, validity, offsets, data); None: there is no such buffer."""
     heads, buffers = b"", b""
     start = 64 + 64 * len(levels)
     for layout, kind, list_length, length, nulls, *three in levels:
