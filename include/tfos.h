@@ -754,8 +754,9 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
-    TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch, state is "open", "epoch", "ended" or "failed",
-                          * text says why */
+    TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; state is "open", "epoch" (it may be fed),
+                          * "terminated" (by a program), "finished" (every program has ended), "ended" (the cluster
+                          * stops) or "failed": index is the status, text says why */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 

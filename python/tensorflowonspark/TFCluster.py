@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import _spark
+from . import _feeding, _spark
 from ._session import Session, TFClusterError, say
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
@@ -69,18 +69,47 @@ class TFCluster:
             session.wait(lambda: bool(session.tensorboard), _TENSORBOARD_S)
         return session.tensorboard or None
 
-    def train(self, dataRDD: Any, num_epochs: int = 0, feed_timeout: int = 600, qname: str = "input") -> None:
-        """Feeds the rows of an RDD to the workers."""
-        self._refuse_to_feed("train")
+    def train(
+        self,
+        dataRDD: Any,
+        num_epochs: int = 0,
+        feed_timeout: float = 600,
+        qname: str = "input",
+        retry: str = "exact",
+    ) -> None:
+        """Feeds the rows of an RDD to the workers, and returns when they have taken all of them.
 
-    def inference(self, dataRDD: Any, feed_timeout: int = 600, qname: str = "input") -> Any:
+        num_epochs    how often; 0: until a program calls DataFeed.terminate() or all programs have ended
+        feed_timeout  seconds without a row being taken while there are some
+        qname         the queue, as the programs name it in get_data_feed(qname_in=…)
+        retry         what happens when the task of a partition dies midway and Spark does not promise to compute the
+                      partition in the same order again: "exact" fails, "again" feeds all of it again, with duplicates
+        """
+        self._check_fed("train")
+        if num_epochs < 0:
+            raise ValueError(f"num_epochs cannot be negative, found {num_epochs}")
+        if retry not in ("exact", "again"):
+            raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
+        feeding = _feeding.Feeding(
+            self._session,
+            _feeding.rdd_job(dataRDD),
+            queue=qname,
+            partitions=dataRDD.getNumPartitions(),
+            inference=False,
+            determinate=_feeding.is_determinate(dataRDD),
+            again=retry == "again",
+            timeout_ms=int(feed_timeout * 1000),
+        )
+        feeding.run(num_epochs)
+
+    def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = "input") -> Any:
         """Feeds the rows of an RDD to the workers; returns an RDD of their results."""
-        self._refuse_to_feed("inference")
+        self._check_fed("inference")
+        raise NotImplementedError("TFCluster.inference is not part of this version of tfos")
 
-    def _refuse_to_feed(self, what: str) -> None:
+    def _check_fed(self, what: str) -> None:
         if self.input_mode != InputMode.SPARK:
             raise ValueError(f"TFCluster.{what} needs a cluster that was started with input_mode=InputMode.SPARK")
-        raise NotImplementedError(f"TFCluster.{what}: feeding is not part of this version of tfos")
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
         """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed.
@@ -93,6 +122,8 @@ class TFCluster:
         session = self._session
         if ssc is not None:
             self._wait_for_stream(ssc)
+        if self.input_mode == InputMode.SPARK:
+            session.order(lambda native: native.end_of_feed())
         session.finish(grace_secs)
         if not session.wait(lambda: False, None if timeout < 0 else timeout):
             session.stop(f"not finished within {timeout} s, the timeout of shutdown")

@@ -4,6 +4,8 @@ import getpass
 import re
 from typing import Any
 
+from . import _native
+
 
 def hdfs_path(ctx: Any, path: str) -> str:
     """The path with the scheme of the cluster's file system.
@@ -63,7 +65,18 @@ def release_port(ctx: Any) -> None:
 
 
 class DataFeed:
-    """The rows that Spark feeds to this node."""
+    """The rows that Spark feeds to this node.
+
+        feed = ctx.get_data_feed()
+        while not feed.should_stop():
+            rows = feed.next_batch(64)      # fewer at the end of the data
+
+    mgr            ctx.mgr
+    train_mode     False: the program gives a result for each row (batch_results), and a batch ends with its partition
+    qname_in       the queue, as TFCluster.train and inference name it
+    qname_out      has no effect: results go back to the task that fed the rows
+    input_mapping  {column: name}: next_batch returns a dict of lists by name; columns in the order of their names
+    """
 
     def __init__(
         self,
@@ -73,4 +86,54 @@ class DataFeed:
         qname_out: str = "output",
         input_mapping: dict[str, str] | None = None,
     ):
-        raise NotImplementedError("DataFeed: feeding is not part of this version of tfos; use InputMode.TENSORFLOW")
+        self.mgr = mgr
+        self.train_mode = train_mode
+        self.qname_in = qname_in
+        self.qname_out = qname_out
+        self.done_feeding = False
+        self.input_mapping = input_mapping
+        self.input_tensors = None if input_mapping is None else [name for _, name in sorted(input_mapping.items())]
+        self._feed = _native.Feed(qname_in)
+
+    def next_batch(self, batch_size: int) -> Any:
+        """The next rows: a list, or with input_mapping a dict of lists. Waits until there are batch_size of them; at
+        the end of the data there are fewer, or none."""
+        rows: Any = [] if self.input_mapping is None else {name: [] for name in self.input_tensors}
+        count = 0
+        while count < batch_size:
+            batch = self._feed.next(batch_size - count)
+            if batch is None:
+                self.done_feeding = True
+                break
+            count += len(batch)
+            self._add(rows, batch)
+            if not self.train_mode:
+                break  # of one partition
+        return rows
+
+    def _add(self, rows: Any, batch: Any) -> None:
+        if self.input_mapping is None:
+            rows.extend(_native.decode_rows(batch))
+            return
+        for name, values in _native.decode_columns(batch, sorted(self.input_mapping.items())).items():
+            rows[name].extend(values)
+
+    def should_stop(self) -> bool:
+        """Whether the data has come to its end."""
+        self.done_feeding = self.done_feeding or self._feed.ended()
+        return self.done_feeding
+
+    def batch_results(self, results: Any) -> None:
+        """Sends results back, one for each row, in the order of the rows."""
+        encoder = _native.RowEncoder()
+        rows, more = iter(results), True
+        while more:
+            more = encoder.add_many(rows)
+            batch = encoder.take()
+            if batch is not None:
+                self._feed.results(batch)
+
+    def terminate(self) -> None:
+        """Ends feeding, for all nodes: rows that are left are skipped."""
+        self.done_feeding = True
+        self._feed.terminate()

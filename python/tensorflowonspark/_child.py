@@ -68,7 +68,7 @@ class Values:
         self._values[key] = value
 
     def get_queue(self, name: str) -> Any:
-        raise NotImplementedError(f"the queue {name!r}: feeding is not part of this version of tfos")
+        raise NotImplementedError(f"the queue {name!r} is no object of its own; read it with ctx.get_data_feed()")
 
 
 class SparkOfTask(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -57,6 +57,7 @@ class Session:
         self.ready = False
         self.over = False  # for good: nothing is started any more
         self.error: BaseException | None = None  # why it failed, once it is over
+        self.feeds: dict[int, dict[str, Any]] = {}  # what the coordinator says of each: state, epoch, text
         self.changed = threading.Condition()
         self._on_driver = on_driver
         self._restarts = restarts
@@ -93,25 +94,48 @@ class Session:
         with self.changed:
             self._finish_ms = int(grace_s * 1000)
             if self._native is not None and self.ready:
-                self._order(lambda native: native.finish(self._finish_ms))
+                self.order(lambda native: native.finish(self._finish_ms))
 
     def stop(self, reason: str) -> None:
         """Stops every node; nothing is started again."""
         with self.changed:
             if self._stop_reason is None and not self.over:
                 self._stop_reason = reason
-                self._order(lambda native: native.stop(reason))
+                self.order(lambda native: native.stop(reason))
 
     def join(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)
 
-    def _order(self, order: Any) -> None:
+    def order(self, order: Any) -> None:
         """Tells the coordinator something. If it is gone, the thread hears of it by itself."""
+        with self.changed:
+            try:
+                if self._native is not None:
+                    order(self._native)
+            except (_native.Error, ValueError):
+                pass
+
+    def ask(self, question: Any) -> Any:
+        """The answer of a function of the cluster that must be there."""
+        with self.changed:
+            if self._native is None:
+                raise TFClusterError("the cluster is not running")
+            return question(self._native)
+
+    def notify(self) -> None:
+        """Something has changed that a predicate of `wait` looks at."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def wait_for_thread(self, thread: threading.Thread) -> None:
+        """Waits for a thread of the caller's, so that Ctrl-C stops the cluster."""
         try:
-            if self._native is not None:
-                order(self._native)
-        except (_native.Error, ValueError):
-            pass
+            while thread.is_alive():
+                thread.join(0.5)
+        except BaseException:
+            self.stop("interrupted by the driver")
+            self.join(_EXIT_S)
+            raise
 
     # ---- the thread ----
 
@@ -196,7 +220,7 @@ class Session:
             return failure or str(error)
 
     def _handle(self, native: Any, event: tuple[Any, ...]) -> None:
-        kind, _count, _total, index, _stream, node, host, _state, url, text, pid = event
+        kind, count, total, index, _stream, node, host, state, url, text, pid = event
         if kind == "log":
             say("\n".join(f"[{node} {host}] {line}" for line in text.splitlines()))
         elif kind == "progress":
@@ -207,6 +231,11 @@ class Session:
                 self.ready = True
                 if self._finish_ms is not None:
                     native.finish(self._finish_ms)
+                self.changed.notify_all()
+        elif kind == "feed":
+            with self.changed:
+                epoch = total if state == "epoch" else self.feeds.get(count, {}).get("epoch", -1)
+                self.feeds[count] = {"state": state, "epoch": epoch, "text": text}
                 self.changed.notify_all()
         elif kind == "node" and url:
             with self.changed:

@@ -491,7 +491,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
         feed *each = &feeds->feeds[i];
         if (each->open && strcmp(each->queue, queue) == 0) {
             tfos__ledger_end(feeds->ledger, each->number);
-            tell_driver(feeds, each, "ended", NULL);
+            tell_driver(feeds, each, "terminated", NULL);
         }
     }
 }
@@ -572,7 +572,8 @@ void tfos__feeds_end(tfos__feeds *feeds)
         tfos__ledger_end(feeds->ledger, UINT64_MAX);
         for (size_t i = 0; i < feeds->feed_count; i++) {
             if (feeds->feeds[i].open) {
-                tell_driver(feeds, &feeds->feeds[i], "ended", NULL);
+                bool stopping = tfos__roster_phase(feeds->roster) >= TFOS__PHASE_STOPPING;
+                tell_driver(feeds, &feeds->feeds[i], stopping ? "ended" : "finished", NULL);
             }
         }
     }

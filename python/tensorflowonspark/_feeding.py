@@ -1,0 +1,212 @@
+"""Feeding: what a Spark task does with its partition, and what the driver does with a call of train or inference."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _native, _spark
+from ._session import Session, TFClusterError
+
+# ---- in a Spark task ----
+
+
+def _open(ticket: bytes, index: int) -> Any:
+    import socket
+
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return _native.Feeder(
+        ticket=ticket, partition=index, attempt=context.taskAttemptId() if context else 0, host=socket.gethostname()
+    )
+
+
+def _feed(feeder: Any, rows: Iterator[Any]) -> bool:
+    """Feeds all rows; False if the feed wants no more."""
+    encoder = _native.RowEncoder()
+    more = True
+    while more:
+        more = encoder.add_many(rows)
+        batch = encoder.take()
+        if batch is not None and not feeder.batch(batch):
+            return False
+    return True
+
+
+def feed_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[Any]:
+    """Feeds a partition and waits until it was consumed."""
+    feeder = _open(ticket, index)
+    try:
+        if feeder.open and _feed(feeder, rows):
+            feeder.finish()
+    finally:
+        feeder.close()
+    return iter(())
+
+
+def infer_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[Any]:
+    """Feeds a partition and yields the results while they come."""
+    feeder = _open(ticket, index)
+    encoder = _native.RowEncoder()
+    try:
+        more = feeder.open
+        while more:
+            more = encoder.add_many(rows)
+            batch = encoder.take()
+            if batch is not None:
+                more = feeder.batch(batch) and more
+            while batch := feeder.results(False):
+                yield from _native.decode_rows(batch)
+        if feeder.open and feeder.exhaust():
+            while batch := feeder.results(True):
+                yield from _native.decode_rows(batch)
+            feeder.finish()
+    finally:
+        feeder.close()
+
+
+# ---- on the driver ----
+
+_ENDS = ("failed", "terminated", "finished", "ended")  # states of a feed; tfos.h explains them
+
+
+class Feeding:
+    """One call of train: a feed, epoch by epoch, over all attempts of the cluster.
+
+    job   called with a ticket: runs the Spark job of an epoch, in a thread with a job group of its own
+    """
+
+    def __init__(self, session: Session, job: Callable[[bytes], Any], **options: Any):
+        self._session = session
+        self._job = job
+        self._options = options
+        self._feed = 0
+        self._attempt = -1  # of the cluster, for which the feed was opened
+
+    def run(self, epochs: int) -> bool:
+        """Feeds so many epochs, or until the consumers stop if it is 0. False if they have stopped."""
+        epoch = 0
+        try:
+            while epochs == 0 or epoch < epochs:
+                outcome = self._feed_epoch(epoch)
+                if outcome == "stopped":
+                    return False
+                epoch += outcome == "fed"
+        finally:
+            self._session.order(lambda native: native.feed_close(self._feed))
+        return True
+
+    def _feed_epoch(self, epoch: int) -> str:
+        """fed, stopped (by the consumers), or again: the cluster was restarted meanwhile."""
+        session = self._session
+        session.wait(lambda: session.ready)
+        self._raise_if_over()
+        attempt = session.attempt
+        try:
+            ticket = self._begin(attempt, epoch)
+        except (_native.Error, TFClusterError) as error:
+            return self._after_failure(attempt, error)
+        if ticket is None:
+            return self._after_end(attempt)
+        job = _Job(session, self._job, ticket)
+        session.wait(lambda: job.done or self._state() in ("failed", "ended") or session.attempt != attempt)
+        if not job.done:
+            job.cancel()
+        session.wait_for_thread(job.thread)
+        return self._judge(attempt, job)
+
+    def _begin(self, attempt: int, epoch: int) -> bytes | None:
+        """The ticket of an epoch; None if the feed has come to an end before it."""
+        session = self._session
+        if self._attempt != attempt:
+            self._feed = session.ask(lambda native: native.feed(**self._options))
+            self._attempt = attempt
+        session.ask(lambda native: native.epoch(self._feed, epoch))
+        session.wait(lambda: session.feeds.get(self._feed, {}).get("epoch") == epoch or self._state() in _ENDS)
+        if self._state() in _ENDS:
+            return None
+        return session.ask(lambda native: native.feed_ticket(self._feed, epoch))
+
+    def _state(self) -> str:
+        return self._session.feeds.get(self._feed, {}).get("state", "")
+
+    def _judge(self, attempt: int, job: "_Job") -> str:
+        if self._state() in _ENDS:
+            return self._after_end(attempt)
+        if job.error is not None:
+            return self._after_failure(attempt, job.error)
+        return "fed"
+
+    def _after_end(self, attempt: int) -> str:
+        """The feed has come to an end by itself: why?"""
+        session = self._session
+        if self._state() == "failed":
+            raise TFClusterError(session.feeds[self._feed]["text"])
+        if self._state() in ("terminated", "finished"):
+            return "stopped"
+        return self._after_failure(attempt, TFClusterError("the cluster was stopped while it was being fed"))
+
+    def _after_failure(self, attempt: int, error: BaseException) -> str:
+        """If the cluster is failing, that is the cause; it may be starting again."""
+        session = self._session
+        session.wait(lambda: session.attempt != attempt, 10)
+        if session.attempt != attempt and not session.over:
+            return "again"
+        self._raise_if_over()
+        raise error
+
+    def _raise_if_over(self) -> None:
+        session = self._session
+        if session.over:
+            session.raise_if_failed()
+            raise TFClusterError("the cluster has ended; it cannot be fed any more")
+
+
+class _Job:
+    """A Spark job in a thread of its own, which can be cancelled."""
+
+    def __init__(self, session: Session, job: Callable[[bytes], Any], ticket: bytes):
+        from pyspark import InheritableThread
+
+        self.done = False
+        self.error: BaseException | None = None
+        self._session = session
+        self._group = f"tfos feed {id(self):x} {threading.get_ident():x}"
+        self.thread = InheritableThread(target=self._run, args=(job, ticket), name="tfos-feed", daemon=True)
+        self.thread.start()
+
+    def _run(self, job: Callable[[bytes], Any], ticket: bytes) -> None:
+        try:
+            self._session.sc.setJobGroup(self._group, "tfos: feeding a cluster", interruptOnCancel=True)
+            job(ticket)
+        except BaseException as error:  # raised again in the program's thread
+            self.error = error
+        finally:
+            self.done = True
+            self._session.notify()
+
+    def cancel(self) -> None:
+        try:
+            self._session.sc.cancelJobGroup(self._group)
+        except Exception:  # the context was stopped, or its JVM is gone
+            pass
+
+
+def rdd_job(rdd: Any) -> Callable[[bytes], Any]:
+    """The job that feeds an RDD of Python objects."""
+    from pyspark import cloudpickle
+
+    from . import _task
+
+    package = _spark.install(rdd.context)
+    cloudpickle.register_pickle_by_value(_task)
+
+    def run(ticket: bytes) -> None:
+        rdd.mapPartitionsWithIndex(_task.partition_function(package, "feed_partition", ticket)).collect()
+
+    return run
+
+
+def is_determinate(rdd: Any) -> bool:
+    """Whether Spark computes a partition of the RDD in the same order every time."""
+    return rdd._jrdd.rdd().outputDeterministicLevel().toString() == "DETERMINATE"
