@@ -1000,6 +1000,74 @@ TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch,
  * Thread: when no other call with this handle is under way. */
 TFOS_API void tfos_feed_close(tfos_feed *feed);
 
+/* ---- Spark rows ------------------------------------------------------------------------------------------------ */
+
+/* Rows of a Spark DataFrame, in the memory layout of Spark's UnsafeRow, on their way to batches. */
+typedef struct tfos_spark_rows tfos_spark_rows;
+
+/* `description` is JSON:
+ *
+ *   {"schema": the schema of the DataFrame, as Spark's StructType.json() gives it,
+ *    "columns": {NAME: {"shape": [784], "default": 0, "cast": "float"}, …}}
+ *
+ * Everything in "columns" is optional. "shape": [n] for lists of n values, [null] for lists of any length; [null, n] or
+ * [null, null] for lists of lists. A list whose shape is not declared is fixed if all rows of the first batch have the
+ * same length. "default": a value for nulls; for lists, a value for the nulls in them or a list for null lists.
+ * "cast": a type of this header; decimals need one.
+ *
+ * Byte and short become int32, dates days since 1970, timestamps microseconds since 1970, vectors of Spark ML lists of
+ * double. Lists of lists are feature lists. Structs, maps and other types are UNSUPPORTED, with the name of the column
+ * and what to do.
+ *
+ * Owner: the caller frees *out with tfos_spark_rows_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_spark_rows_new(const char *description, size_t bytes, tfos_spark_rows **out,
+                                         tfos_error *error);
+
+/* The schema of the batches; before the first one is taken, lists of undeclared shape are ragged in it.
+ *
+ * Owner: the rows, until tfos_spark_rows_take is called for the first time.
+ * Thread: one at a time per object. */
+TFOS_API const tfos_schema *tfos_spark_rows_schema(const tfos_spark_rows *rows);
+
+/* Appends the rows of a block, up to the one with which the batch is full. In a block each row has its size in front,
+ * as a 64-bit number. *used is how many bytes were taken. MISMATCH names column and row: a null without a default, a
+ * list of another length. CORRUPT: the block is no such thing. After a failure nothing can be appended or taken.
+ *
+ * Owner: `block` stays the caller's.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, size_t bytes, size_t *used,
+                                            tfos_error *error);
+
+/* The next `count` rows of the partition are not appended; for the row numbers in messages. Only where no row waits to
+ * be taken.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API void tfos_spark_rows_skip(tfos_spark_rows *rows, int64_t count);
+
+/* How many rows were appended and not taken.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API int64_t tfos_spark_rows_count(const tfos_spark_rows *rows);
+
+/* Whether they are enough for a batch: nothing more is appended before they are taken.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API bool tfos_spark_rows_full(const tfos_spark_rows *rows);
+
+/* The rows that were appended; *out is NULL when there are none.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free. It may outlive the rows.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_rows_take(tfos_spark_rows *rows, tfos_batch **out, tfos_error *error);
+
+/* Owner: frees `rows`.
+ * Thread: one at a time per object. */
+TFOS_API void tfos_spark_rows_free(tfos_spark_rows *rows);
+
 #ifdef __cplusplus
 }
 #endif
