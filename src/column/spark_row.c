@@ -327,6 +327,8 @@ static tfos_status append_arrays(const tfos__spark_column *column, const tfos__s
 /* ---- vectors of Spark ML ---- */
 
 enum { ML_TYPE, ML_SIZE, ML_INDICES, ML_VALUES, ML_FIELDS };
+/* A sparse vector takes a few bytes of a row, whatever its size: this many doubles are a GiB. */
+enum { ML_MOST_SIZE = 1 << 27 };
 enum { ML_SLOTS = 8, ML_BYTES = ML_SLOTS + ML_FIELDS * 8, ML_SPARSE = 0, ML_DENSE = 1 };
 
 static tfos_status append_sparse(const tfos__spark_column *column, const tfos__spark_part *in, const array *values,
@@ -339,9 +341,10 @@ static tfos_status append_sparse(const tfos__spark_column *column, const tfos__s
         return tfos__fail(error, TFOS_CORRUPT, "a sparse vector of size %d has %zu indices and %zu values", (int)length,
                           indices.count, values->count);
     }
-    if (length > TFOS_SCHEMA_MAX_LENGTH) {
-        return tfos__fail(error, TFOS_LIMIT, "a sparse vector has size %d, the limit is %d", (int)length,
-                          TFOS_SCHEMA_MAX_LENGTH);
+    if (length > ML_MOST_SIZE) {
+        return tfos__fail(error, TFOS_LIMIT,
+                          "a sparse vector has size %d, and is fed with all its zeros: the limit is %d", (int)length,
+                          ML_MOST_SIZE);
     }
     size_t width = (size_t)tfos__type_width(leaf->view.type);
     TFOS_TRY(tfos__vector_reserve(leaf, leaf->view.length + tfos__max_i64(length, 1), error));

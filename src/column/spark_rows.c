@@ -131,13 +131,14 @@ static tfos_status find_rows(tfos_spark_rows *rows, const uint8_t *block, size_t
     size_t found = 0;
     memset(rows->nulls, 0, null_bytes);
     for (; found < most && at < bytes; found++) {
-        uint64_t size = bytes - at >= SIZE_BYTES ? tfos__load_u64(block + at) : UINT64_MAX;
-        if (size < least || size > bytes - at - SIZE_BYTES) {
+        size_t left = bytes - at;
+        uint64_t size = left >= SIZE_BYTES ? tfos__load_u64(block + at) : 0;
+        if (size < least || size > left - SIZE_BYTES) {
             return tfos__fail(
                 error, TFOS_CORRUPT,
                 "row %lld of the partition: a row of %zu columns has at least %zu bytes, and %zu are left "
                 "in its block; its size is said to be %llu",
-                (long long)(rows->first + rows->rows + (int64_t)found), rows->columns.count, least, bytes - at,
+                (long long)(rows->first + rows->rows + (int64_t)found), rows->columns.count, least, left,
                 (unsigned long long)size);
         }
         const uint8_t *row = block + at + SIZE_BYTES;

@@ -1,4 +1,5 @@
-"""Makes the seeds of the fuzz targets of records: tests/fuzz/corpus/{framing,example,sequence,index,schema_json}.
+"""Makes the seeds of the fuzz targets of records: tests/fuzz/corpus/{framing,example,sequence,index,schema_json,
+spark_rows}.
 
 Run it after a change to what an input means: python3 tests/fuzz/make_corpus.py. Seeds that a fuzzer found (their names
 begin with "found_") are kept.
@@ -237,8 +238,34 @@ def schema_json():
     yield "comment", b'{"fields": [] /* no */}'
 
 
+def spark_rows():
+    vectors = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors")
+    with open(os.path.join(vectors, "spark_rows.columns.json"), "rb") as file:
+        description = file.read()
+    with open(os.path.join(vectors, "spark_rows.block"), "rb") as file:
+        block = file.read()
+    yield "every_type", description + b"\0" + block
+
+    def columns(*fields, declared=b"{}"):
+        fields = b",".join(b'{"name":"c%d","type":%s}' % field for field in enumerate(fields))
+        return b'{"schema":{"type":"struct","fields":[%s]},"columns":%s}\0' % (fields, declared)
+
+    def row(*words):
+        return struct.pack("<Q%dQ" % len(words), len(words) * 8, *words)
+
+    array = b'{"type":"array","elementType":%s}'
+    yield "number", columns(b'"long"') + row(0, 7) * 3
+    yield "null", columns(b'"integer"', declared=b'{"c0":{"default":5}}') + row(1, 0)
+    yield "string", columns(b'"string"') + row(0, 16 << 32 | 3, 0x636261)
+    yield "list", columns(array % b'"long"') + row(0, 16 << 32 | 32, 2, 0, 1, 2)
+    yield "lists", columns(array % (array % b'"byte"')) + row(0, 16 << 32 | 48, 1, 0, 24 << 32 | 24, 2, 0, 0x0201)
+    yield "no_columns", columns()
+    yield "map", columns(b'{"type":"map"}')
+    yield "no_block", b'{"schema":{}}'
+
+
 def main():
-    for make in (framing, example, sequence, index, schema_json):
+    for make in (framing, example, sequence, index, schema_json, spark_rows):
         folder = os.path.join(CORPUS, make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name in os.listdir(folder):

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "helper_records.h"
 #include "helper_spark.h"
 
 /* ---- scalars ---- */
@@ -326,6 +327,36 @@ static void test_sparse_vectors_do_not_fill_the_memory(void **state)
     tfos_spark_rows_free(rows);
 }
 
+/* ---- rows of a real Spark ---- */
+
+static helper_bytes vector_file(const char *name)
+{
+    char path[4096];
+    assert_non_null(getenv("TFOS_TEST_VECTORS"));
+    snprintf(path, sizeof path, "%s/%s", getenv("TFOS_TEST_VECTORS"), name);
+    return helper_of_file(path);
+}
+
+static void test_rows_of_a_real_spark(void **state)
+{
+    (void)state;
+    tfos_error error = {0};
+    tfos_spark_rows *rows = NULL;
+    helper_bytes columns = vector_file("spark_rows.columns.json");
+    helper_bytes block = vector_file("spark_rows.block");
+    helper_bytes lines = vector_file("spark_rows.jsonl");
+    char *expected = strndup((const char *)lines.data, lines.count);
+    size_t used = 0;
+    if (tfos_spark_rows_new((const char *)columns.data, columns.count, &rows, &error) != TFOS_OK ||
+        tfos_spark_rows_append(rows, block.data, block.count, &used, &error) != TFOS_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(used, block.count);
+    spark_expect_batch(rows, expected);
+    free(expected);
+    tfos_spark_rows_free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +373,7 @@ int main(void)
         cmocka_unit_test_teardown(test_ml_vectors, spark_free),
         cmocka_unit_test_teardown(test_damaged_ml_vectors, spark_free),
         cmocka_unit_test_teardown(test_sparse_vectors_do_not_fill_the_memory, spark_free),
+        cmocka_unit_test_setup_teardown(test_rows_of_a_real_spark, helper_setup, helper_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
