@@ -2,10 +2,12 @@ package org.tfos;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.Locale;
+import java.util.function.BooleanSupplier;
 
 /**
  * The native library: all JNI methods, and how they are loaded.
@@ -130,4 +132,46 @@ public final class Native {
     private static native String nameOfStatus(int status);
 
     private static native String textOfStatus(int status);
+
+    /** How native methods fail. */
+    private static void fail(int status, byte[] message) {
+        throw new TfosException(Status.of(status), new String(message, StandardCharsets.UTF_8));
+    }
+
+    // Rows of Spark: see org.tfos.spark.SparkRows, and tfos.h. Texts are UTF-8.
+
+    public static native long rowsNew(byte[] description);
+
+    /** The address of a block of so many bytes for the rows to be appended; the one before it is freed. */
+    public static native long rowsBlock(long rows, long bytes);
+
+    public static native byte[] rowsSchema(long rows);
+
+    /** How many bytes at the beginning of {@code block} were appended. */
+    public static native long rowsAppend(long rows, long block, long bytes);
+
+    public static native void rowsSkip(long rows, long count);
+
+    public static native long rowsCount(long rows);
+
+    public static native boolean rowsFull(long rows);
+
+    public static native void rowsFree(long rows);
+
+    // Feeding: see org.tfos.spark.Feeder, and tfos.h. False, or 0 for a feeder, stands for END.
+
+    public static native long feederOpen(
+            byte[] ticket, long partition, long attempt, byte[] host, BooleanSupplier interrupted);
+
+    public static native long feederFed(long feeder);
+
+    public static native void feederSkip(long feeder, long rows);
+
+    public static native boolean feederBatch(long feeder, long rows, BooleanSupplier interrupted);
+
+    public static native boolean feederFinish(long feeder, BooleanSupplier interrupted);
+
+    public static native void feederFail(long feeder, int status, byte[] reason);
+
+    public static native void feederClose(long feeder);
 }

@@ -3,8 +3,6 @@ package org.tfos.spark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
-import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.python.PythonBroadcast;
 import org.apache.spark.broadcast.Broadcast;
@@ -16,10 +14,6 @@ import org.apache.spark.broadcast.Broadcast;
  * allocation. That all nodes are there before one starts its work is what the coordinator sees to.
  */
 public final class NodeStarter {
-    private static final String[] JOB_PROPERTIES = {
-        "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"
-    };
-
     final byte[] ticket;
     final int cores;
     final boolean detach;
@@ -55,23 +49,14 @@ public final class NodeStarter {
     }
 
     /** Submits the job for {@code count} nodes from {@code firstIndex} on, and does not wait for it. */
-    public NodeJob submit(JavaSparkContext context, String name, int firstIndex, int count) {
+    public SparkJob submit(JavaSparkContext context, String name, int firstIndex, int count) {
         List<Integer> indexes = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             indexes.add(firstIndex + i);
         }
-        SparkContext scala = context.sc();
-        Properties before = (Properties) scala.getLocalProperties().clone();
-        try {
-            String title = "tfos cluster " + name;
-            scala.setLocalProperty(JOB_PROPERTIES[0], title);
-            scala.setLocalProperty(JOB_PROPERTIES[1], title);
-            scala.setLocalProperty(JOB_PROPERTIES[2], "true");
-            return new NodeJob(context.parallelize(indexes, count).foreachPartitionAsync(new NodeTask(this)));
-        } finally {
-            for (String property : JOB_PROPERTIES) {
-                scala.setLocalProperty(property, before.getProperty(property));
-            }
-        }
+        return SparkJob.submit(
+                context.sc(),
+                "tfos cluster " + name,
+                () -> context.parallelize(indexes, count).foreachPartitionAsync(new NodeTask(this)));
     }
 }

@@ -1,16 +1,38 @@
 package org.tfos.spark;
 
+import java.util.Properties;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaFutureAction;
 
-/** The Spark job that runs the nodes of a cluster. */
-public final class NodeJob {
+/** A Spark job that was submitted and is not waited for. */
+public final class SparkJob {
+    private static final String[] PROPERTIES = {
+        "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"
+    };
+
     private final JavaFutureAction<Void> action;
 
-    NodeJob(JavaFutureAction<Void> action) {
+    /** Submits a job under a title; its tasks are interrupted when it is cancelled. */
+    static SparkJob submit(SparkContext context, String title, Supplier<JavaFutureAction<Void>> start) {
+        Properties before = (Properties) context.getLocalProperties().clone();
+        try {
+            context.setLocalProperty(PROPERTIES[0], title);
+            context.setLocalProperty(PROPERTIES[1], title);
+            context.setLocalProperty(PROPERTIES[2], "true");
+            return new SparkJob(start.get());
+        } finally {
+            for (String property : PROPERTIES) {
+                context.setLocalProperty(property, before.getProperty(property));
+            }
+        }
+    }
+
+    private SparkJob(JavaFutureAction<Void> action) {
         this.action = action;
     }
 
@@ -30,7 +52,7 @@ public final class NodeJob {
         return true;
     }
 
-    /** Interrupts the tasks, which stops their nodes. */
+    /** Interrupts the tasks. */
     public void cancel() {
         action.cancel(true);
     }

@@ -1,0 +1,64 @@
+package org.tfos.spark;
+
+import org.apache.spark.SparkContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.InternalRow;
+
+/** The rows of a DataFrame, ready to be fed: on the driver. */
+public final class FeedData {
+    private final String description;
+    private final String schema;
+    private final RDD<InternalRow> rows;
+
+    /**
+     * Checks the columns, and has Spark plan the query; where a plan depends on what its first stages give, these are
+     * computed now.
+     *
+     * @param data the columns to be fed, under the names that they are to have
+     * @param columns JSON: what is declared for columns, as tfos.h says at tfos_spark_rows_new; "{}" for nothing
+     */
+    public FeedData(Dataset<?> data, String columns) {
+        description = "{\"schema\":" + data.schema().json() + ",\"columns\":" + columns + "}";
+        try (SparkRows checked = new SparkRows(description)) {
+            schema = checked.schema();
+        }
+        rows = data.queryExecution().toRdd();
+    }
+
+    /** The schema of the rows in its JSON form; lists of undeclared shape are ragged in it. */
+    public String schema() {
+        return schema;
+    }
+
+    public int partitions() {
+        return rows.getNumPartitions();
+    }
+
+    /** Whether a partition has the same rows in the same order each time it is computed. */
+    public boolean determinate() {
+        return rows.outputDeterministicLevel().toString().equals("DETERMINATE");
+    }
+
+    /**
+     * Submits the job that feeds every partition once, and does not wait for it.
+     *
+     * @param ticket for an epoch of a feed; the cluster key is inside
+     */
+    public SparkJob submit(byte[] ticket, String title) {
+        SparkContext context = rows.sparkContext();
+        return SparkJob.submit(
+                context,
+                title,
+                () -> new FeedRdd(rows, ticket, description).toJavaRDD().foreachPartitionAsync(new Nothing()));
+    }
+
+    /** What is left to be done with the empty partitions of a {@link FeedRdd}. */
+    private static final class Nothing implements org.apache.spark.api.java.function.VoidFunction<
+            java.util.Iterator<Object>> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public void call(java.util.Iterator<Object> empty) {}
+    }
+}

@@ -1,0 +1,88 @@
+package org.tfos.spark;
+
+import java.nio.charset.StandardCharsets;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.unsafe.Platform;
+import org.tfos.Handle;
+import org.tfos.Native;
+
+/**
+ * Rows of a DataFrame on their way to batches of columns.
+ *
+ * <p>Rows are copied as they are, wherever Spark has them (byte[], long[] or off the heap), to a block outside of the
+ * heap, and cross to the native library a block at a time.
+ */
+public final class SparkRows extends Handle {
+    private static final int SIZE_BYTES = 8; // in front of each row
+    private static final long BLOCK_BYTES = 128 << 10;
+
+    private long block;
+    private long capacity;
+    private long end; // of the rows in the block
+    private long at; // the first of them that was not appended
+
+    /** @param description of the columns, as tfos.h says at tfos_spark_rows_new */
+    public SparkRows(String description) {
+        super(make(description), Native::rowsFree);
+        makeRoom(BLOCK_BYTES);
+    }
+
+    private static long make(String description) {
+        Native.load();
+        return Native.rowsNew(description.getBytes(StandardCharsets.UTF_8));
+    }
+
+    private void makeRoom(long bytes) {
+        block = Native.rowsBlock(address(), bytes);
+        capacity = bytes;
+    }
+
+    /** The schema of the batches in its JSON form; lists of undeclared shape are ragged in it before the first batch. */
+    public String schema() {
+        return new String(Native.rowsSchema(address()), StandardCharsets.UTF_8);
+    }
+
+    /** Whether there is room for a row. There always is in a block without rows. */
+    public boolean fits(UnsafeRow row) {
+        long bytes = SIZE_BYTES + (long) row.getSizeInBytes();
+        if (end == 0 && bytes > capacity) {
+            makeRoom(bytes);
+        }
+        return bytes <= capacity - end;
+    }
+
+    /** Puts a row that fits into the block. */
+    public void put(UnsafeRow row) {
+        int bytes = row.getSizeInBytes();
+        Platform.putLong(null, block + end, bytes);
+        row.writeToMemory(null, block + end + SIZE_BYTES);
+        end += SIZE_BYTES + bytes;
+    }
+
+    /**
+     * Appends rows of the block to the batch. Returns whether the batch is full, so that it must be taken before this
+     * is called again; otherwise the block has become empty.
+     */
+    public boolean append() {
+        at += Native.rowsAppend(address(), block + at, end - at);
+        if (at == end) {
+            at = 0;
+            end = 0;
+        }
+        return Native.rowsFull(address());
+    }
+
+    /** The next rows of the partition are not put; for the row numbers in messages. */
+    public void skip(long rows) {
+        Native.rowsSkip(address(), rows);
+    }
+
+    /** How many rows are in the batch. */
+    public long count() {
+        return Native.rowsCount(address());
+    }
+
+    long nativeAddress() {
+        return address();
+    }
+}
