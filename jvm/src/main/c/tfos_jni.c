@@ -39,7 +39,8 @@ NATIVE(jstring, textOfStatus, jint status)
 
 /* ---- texts and failures ---- */
 
-/* Texts cross as bytes, because the UTF-8 of JNI is not that of the rest of the world. NULL: an exception is pending. */
+/* Texts cross as bytes, because the UTF-8 of JNI is not that of the rest of the world. NULL: an exception is pending.
+ */
 static jbyteArray new_bytes(JNIEnv *env, const char *text)
 {
     jsize count = (jsize)strlen(text);
@@ -50,11 +51,8 @@ static jbyteArray new_bytes(JNIEnv *env, const char *text)
     return bytes;
 }
 
-/* A copy of the bytes with a NUL behind them, for the caller to free. NULL: an exception is pending. */
-static char *copy_bytes(JNIEnv *env, jclass class, jbyteArray bytes, size_t *count);
-
 /* Makes the exception pending that this failure is. */
-static void throw(JNIEnv *env, jclass class, const tfos_error *error)
+static void throw_error(JNIEnv *env, jclass class, const tfos_error *error)
 {
     jmethodID method = (*env)->GetStaticMethodID(env, class, "fail", "(I[B)V");
     jbyteArray message = method != NULL ? new_bytes(env, error->message) : NULL;
@@ -65,9 +63,10 @@ static void throw(JNIEnv *env, jclass class, const tfos_error *error)
 
 static void throw_memory(JNIEnv *env, jclass class)
 {
-    throw(env, class, &(tfos_error){.status = TFOS_NO_MEMORY, .message = "no memory for what Java has passed"});
+    throw_error(env, class, &(tfos_error){.status = TFOS_NO_MEMORY, .message = "no memory for what Java has passed"});
 }
 
+/* A copy of the bytes with a NUL behind them, for the caller to free. NULL: an exception is pending. */
 static char *copy_bytes(JNIEnv *env, jclass class, jbyteArray bytes, size_t *count)
 {
     jsize length = (*env)->GetArrayLength(env, bytes);
@@ -114,7 +113,7 @@ NATIVE(jlong, rowsNew, jbyteArray description)
         throw_memory(env, class);
     }
     if (self != NULL && tfos_spark_rows_new(text, count, &self->rows, &error) != TFOS_OK) {
-        throw(env, class, &error);
+        throw_error(env, class, &error);
         free(self);
         self = NULL;
     }
@@ -140,7 +139,7 @@ NATIVE(jbyteArray, rowsSchema, jlong address)
     tfos_error error = {0};
     char *text;
     if (tfos_schema_to_json(tfos_spark_rows_schema(rows_at(address)->rows), &text, &error) != TFOS_OK) {
-        throw(env, class, &error);
+        throw_error(env, class, &error);
         return NULL;
     }
     jbyteArray bytes = new_bytes(env, text);
@@ -154,7 +153,7 @@ NATIVE(jlong, rowsAppend, jlong address, jlong block, jlong bytes)
     size_t used = 0;
     const void *from = (const void *)(uintptr_t)block;
     if (tfos_spark_rows_append(rows_at(address)->rows, from, (size_t)bytes, &used, &error) != TFOS_OK) {
-        throw(env, class, &error);
+        throw_error(env, class, &error);
     }
     return (jlong)used;
 }
@@ -178,4 +177,130 @@ NATIVE(jboolean, rowsFull, jlong address)
     (void)env;
     (void)class;
     return tfos_spark_rows_full(rows_at(address)->rows);
+}
+
+/* ---- feeding ---- */
+
+/* `env` and `supplier` are those of the call that is under way: the library asks in the thread of the caller. */
+typedef struct feeder {
+    tfos_feeder *feeder;
+    JNIEnv *env;
+    jobject supplier;
+    jmethodID method;
+} feeder;
+
+static feeder *feeder_at(jlong address)
+{
+    return (feeder *)(uintptr_t)address;
+}
+
+/* False: an exception is pending. */
+static bool enter(feeder *self, JNIEnv *env, jobject supplier)
+{
+    self->env = env;
+    self->supplier = supplier;
+    self->method = (*env)->GetMethodID(env, (*env)->GetObjectClass(env, supplier), "getAsBoolean", "()Z");
+    return self->method != NULL;
+}
+
+/* An exception in the supplier ends the call too; it is thrown when the call returns. */
+static bool is_interrupted(void *context)
+{
+    feeder *self = context;
+    JNIEnv *env = self->env;
+    return (*env)->CallBooleanMethod(env, self->supplier, self->method) || (*env)->ExceptionCheck(env);
+}
+
+/* True for OK, false for END; an exception otherwise, unless one is pending. */
+static jboolean leave(JNIEnv *env, jclass class, tfos_status status, const tfos_error *error)
+{
+    if (status != TFOS_OK && status != TFOS_END && !(*env)->ExceptionCheck(env)) {
+        throw_error(env, class, error);
+    }
+    return status == TFOS_OK;
+}
+
+NATIVE(jlong, feederOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyteArray host, jobject interrupted)
+{
+    tfos_error error = {0};
+    tfos_feeder_options options = {
+        .partition = (uint64_t)partition, .attempt = (uint64_t)attempt, .interrupted = is_interrupted};
+    size_t host_bytes;
+    feeder *self = calloc(1, sizeof *self);
+    char *ticket_copy = self != NULL ? copy_bytes(env, class, ticket, &options.ticket_bytes) : NULL;
+    char *host_copy = ticket_copy != NULL ? copy_bytes(env, class, host, &host_bytes) : NULL;
+    bool opened = false;
+    if (self == NULL) {
+        throw_memory(env, class);
+    } else if (host_copy != NULL && enter(self, env, interrupted)) {
+        options.ticket = ticket_copy;
+        options.host = host_copy;
+        options.interrupted_context = self;
+        opened = leave(env, class, tfos_feeder_open(&options, &self->feeder, &error), &error);
+    }
+    free(ticket_copy);
+    free(host_copy);
+    if (!opened) {
+        free(self);
+        return 0;
+    }
+    return (jlong)(uintptr_t)self;
+}
+
+NATIVE(jlong, feederFed, jlong address)
+{
+    (void)env;
+    (void)class;
+    return tfos_feeder_fed(feeder_at(address)->feeder);
+}
+
+NATIVE(void, feederSkip, jlong address, jlong count)
+{
+    (void)env;
+    (void)class;
+    tfos_feeder_skip(feeder_at(address)->feeder, count);
+}
+
+NATIVE(jboolean, feederBatch, jlong address, jlong rows_address, jobject interrupted)
+{
+    tfos_error error = {0};
+    tfos_batch *batch = NULL;
+    feeder *self = feeder_at(address);
+    if (!enter(self, env, interrupted)) {
+        return false;
+    }
+    tfos_status status = tfos_spark_rows_take(rows_at(rows_address)->rows, &batch, &error);
+    if (status == TFOS_OK && batch != NULL) {
+        status = tfos_feeder_batch(self->feeder, batch, &error);
+    }
+    tfos_batch_free(batch);
+    return leave(env, class, status, &error);
+}
+
+NATIVE(jboolean, feederFinish, jlong address, jobject interrupted)
+{
+    tfos_error error = {0};
+    feeder *self = feeder_at(address);
+    return enter(self, env, interrupted) && leave(env, class, tfos_feeder_finish(self->feeder, &error), &error);
+}
+
+NATIVE(void, feederFail, jlong address, jint status, jbyteArray reason)
+{
+    tfos_error failure = {.status = (tfos_status)status};
+    size_t count;
+    char *text = copy_bytes(env, class, reason, &count);
+    if (text != NULL) {
+        strncpy(failure.message, text, sizeof failure.message - 1);
+        tfos_feeder_fail(feeder_at(address)->feeder, &failure);
+        free(text);
+    }
+}
+
+NATIVE(void, feederClose, jlong address)
+{
+    (void)env;
+    (void)class;
+    feeder *self = feeder_at(address);
+    tfos_feeder_close(self->feeder);
+    free(self);
 }
