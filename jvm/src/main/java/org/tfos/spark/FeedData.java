@@ -1,6 +1,8 @@
 package org.tfos.spark;
 
-import org.apache.spark.SparkContext;
+import java.util.Iterator;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -41,24 +43,28 @@ public final class FeedData {
     }
 
     /**
-     * Submits the job that feeds every partition once, and does not wait for it.
+     * Feeds every partition once: a Spark job in the job group of the caller, which is waited for.
      *
      * @param ticket for an epoch of a feed; the cluster key is inside
      */
+    public void feed(byte[] ticket) {
+        job(ticket).foreachPartition(new Nothing());
+    }
+
+    /** Submits such a job under a title, and does not wait for it. */
     public SparkJob submit(byte[] ticket, String title) {
-        SparkContext context = rows.sparkContext();
-        return SparkJob.submit(
-                context,
-                title,
-                () -> new FeedRdd(rows, ticket, description).toJavaRDD().foreachPartitionAsync(new Nothing()));
+        return SparkJob.submit(rows.sparkContext(), title, () -> job(ticket).foreachPartitionAsync(new Nothing()));
+    }
+
+    private JavaRDD<Object> job(byte[] ticket) {
+        return new FeedRdd(rows, ticket, description).toJavaRDD();
     }
 
     /** What is left to be done with the empty partitions of a {@link FeedRdd}. */
-    private static final class Nothing implements org.apache.spark.api.java.function.VoidFunction<
-            java.util.Iterator<Object>> {
+    private static final class Nothing implements VoidFunction<Iterator<Object>> {
         private static final long serialVersionUID = 1L;
 
         @Override
-        public void call(java.util.Iterator<Object> empty) {}
+        public void call(Iterator<Object> empty) {}
     }
 }

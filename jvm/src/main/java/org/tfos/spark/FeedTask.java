@@ -101,8 +101,10 @@ final class FeedTask {
         try {
             return rows.append();
         } catch (TfosException e) {
-            feeder.fail(e);
-            throw e;
+            TfosException failure =
+                    new TfosException(e.status(), "partition " + context.partitionId() + ": " + e.reason(), e);
+            feeder.fail(failure);
+            throw failure;
         }
     }
 }
