@@ -62,8 +62,8 @@ int tfos__lane_fd(const tfos__lane *lane);
 const tfos__lane_id *tfos__lane_id_of(const tfos__lane *lane);
 size_t tfos__lane_ring_bytes(const tfos__lane *lane);
 
-/* Any end, and the owner, at any time. All numbers are those of one moment; what another process wrote there is not
- * checked. */
+/* Any end, and the owner, at any time. Fed rows and end row go with head; tail and consumed rows are never ahead of
+ * them. What another process wrote there is not checked. */
 void tfos__lane_count(const tfos__lane *lane, tfos__lane_counts *out);
 
 /* ---- The producer's end ---- */
