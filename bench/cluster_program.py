@@ -146,6 +146,8 @@ def failures(sc, folder):
             sys.exit(f"cluster_program: {name} did not fail")
         except TFCluster.TFClusterError:
             put({"end": name, "known_s": time.time() - before})
+        if name == "frozen":
+            os.kill(cluster.cluster_info[0]["pid"], signal.SIGKILL)  # it cannot end itself
         if os.path.exists(os.path.join(folder, "raise")):
             os.remove(os.path.join(folder, "raise"))
 

@@ -103,9 +103,11 @@ class TFCluster:
         feeding.run(num_epochs)
 
     def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = "input") -> Any:
-        """Feeds the rows of an RDD to the workers; returns an RDD of their results."""
+        """Feeds the rows of an RDD to the workers; returns an RDD of their results, one for each row and in the order
+        of the rows. Like every RDD it is computed when it is needed, and again if it is needed again; while the cluster
+        runs. The programs read rows with DataFeed(train_mode=False) and answer with batch_results."""
         self._check_fed("inference")
-        raise NotImplementedError("TFCluster.inference is not part of this version of tfos")
+        return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=int(feed_timeout * 1000))
 
     def _check_fed(self, what: str) -> None:
         if self.input_mode != InputMode.SPARK:

@@ -96,6 +96,17 @@ class Feeding:
             self._session.order(lambda native: native.feed_close(self._feed))
         return True
 
+    def ticket(self) -> bytes:
+        """For tasks that feed whenever Spark runs them, as long as the cluster runs."""
+        session = self._session
+        session.wait(lambda: session.ready)
+        self._raise_if_over()
+        ticket = self._begin(session.attempt, 0)
+        if ticket is None:
+            self._after_end(session.attempt)
+            raise TFClusterError("the cluster takes no more rows")
+        return ticket
+
     def _feed_epoch(self, epoch: int) -> str:
         """fed, stopped (by the consumers), or again: the cluster was restarted meanwhile."""
         session = self._session
@@ -205,6 +216,28 @@ def rdd_job(rdd: Any) -> Callable[[bytes], Any]:
         rdd.mapPartitionsWithIndex(_task.partition_function(package, "feed_partition", ticket)).collect()
 
     return run
+
+
+def infer(session: Session, rdd: Any, queue: str, timeout_ms: int) -> Any:
+    """The RDD of results."""
+    from pyspark import cloudpickle
+
+    from . import _task
+
+    feeding = Feeding(
+        session,
+        lambda ticket: None,
+        queue=queue,
+        partitions=rdd.getNumPartitions(),
+        inference=True,
+        determinate=True,
+        again=True,
+        timeout_ms=timeout_ms,
+    )
+    ticket = feeding.ticket()
+    package = _spark.install(rdd.context)
+    cloudpickle.register_pickle_by_value(_task)
+    return rdd.mapPartitionsWithIndex(_task.partition_function(package, "infer_partition", ticket))
 
 
 def is_determinate(rdd: Any) -> bool:

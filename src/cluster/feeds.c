@@ -22,6 +22,7 @@ typedef struct feed {
     uint64_t epoch;
     bool open;
     bool failed;        /* the driver knows */
+    bool over;          /* nobody takes its rows any more */
     bool marked;        /* the current epoch */
     uint64_t dropped;   /* rows that were in the lanes of programs that had ended */
     uint64_t consumed;  /* by all nodes, when it last grew … */
@@ -89,6 +90,13 @@ static producer *find_producer(const tfos__feeds *feeds, uint64_t number)
         }
     }
     return NULL;
+}
+
+/* Results belong to the task that fed the rows, and Spark may compute them as often as it likes: an attempt of
+ * inference has nothing to do with others, and nothing with the ledger. */
+static bool is_inference(const feed *which)
+{
+    return (which->flags & TFOS__FEED_INFERENCE) != 0;
 }
 
 /* ---- what is said ---- */
@@ -214,7 +222,7 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
     tfos__feeds *feeds = context;
     feed *which = find_feed(feeds, number);
     tfos__message message;
-    if (which != NULL && which->epoch == epoch && (which->flags & TFOS__FEED_INFERENCE) == 0) {
+    if (which != NULL && which->epoch == epoch && !is_inference(which)) {
         which->marked = true;
         make_mark(which, &message);
         tell_nodes(feeds, &message);
@@ -227,6 +235,16 @@ static void on_stop(void *context, uint64_t number)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_STOP);
     feeds->calls.to_producer(feeds->calls.context, number, &message);
+}
+
+static void stop_inference(tfos__feeds *feeds, feed *which)
+{
+    which->over = true;
+    for (size_t i = 0; is_inference(which) && i < feeds->producer_count; i++) {
+        if (feeds->producers[i].feed == which->number) {
+            on_stop(feeds, feeds->producers[i].number);
+        }
+    }
 }
 
 /* ---- making one ---- */
@@ -364,7 +382,13 @@ static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *mess
         return;
     }
     feeds->producers[feeds->producer_count++] = asking;
-    tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+    const feed *which = find_feed(feeds, asking.feed);
+    if (which != NULL && is_inference(which)) {
+        on_answer(feeds, number, which->over || feeds->stopped ? TFOS__ADMISSION_ENDED : TFOS__ADMISSION_GRANTED, 0,
+                  NULL);
+    } else {
+        tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+    }
 }
 
 static void take_schema(tfos__feeds *feeds, feed *which, const tfos__message *message)
@@ -491,6 +515,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
         feed *each = &feeds->feeds[i];
         if (each->open && strcmp(each->queue, queue) == 0) {
             tfos__ledger_end(feeds->ledger, each->number);
+            stop_inference(feeds, each);
             tell_driver(feeds, each, "terminated", NULL);
         }
     }
@@ -573,6 +598,7 @@ void tfos__feeds_end(tfos__feeds *feeds)
         for (size_t i = 0; i < feeds->feed_count; i++) {
             if (feeds->feeds[i].open) {
                 bool stopping = tfos__roster_phase(feeds->roster) >= TFOS__PHASE_STOPPING;
+                stop_inference(feeds, &feeds->feeds[i]);
                 tell_driver(feeds, &feeds->feeds[i], stopping ? "ended" : "finished", NULL);
             }
         }
