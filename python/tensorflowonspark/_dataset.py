@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from . import _native, _rows
 
 _LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtfos_ops.so")
-_ROWS, _END = 0, 2  # the state that comes with each call of the op
 _REMIND_MS = 10_000
 
 # The type of a column that a tensor of a type is made from.
@@ -244,6 +243,8 @@ def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_re
     types = [kind for column in columns for kind in _component_types(tf, column)]
     rows = batch_size if drop_remainder else None
 
+    # Functions that only hand on one of their arguments are not run by TensorFlow: all work is in the first of them.
+    # Their elements may be empty where a full batch is declared; those do not pass the filter.
     def take(_):
         taken = ops.tfos_feed_next(
             queue=queue,
@@ -253,21 +254,21 @@ def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_re
             split_epochs=split,
             T=types,
         )
-        return taken.state, tuple(taken.components)
+        components = iter(taken.components)
+        return taken.goes_on, taken.has_rows, {c.name: _tensor(tf, c, rows, components) for c in columns}
 
-    def goes_on(state, _):
-        return tf.not_equal(state, _END)
+    def goes_on(flag, *_):
+        return flag
 
-    def has_rows(state, _):
-        return tf.equal(state, _ROWS)
+    def has_rows(_, flag, __):
+        return flag
 
-    def name(_, components):
-        found = iter(components)
-        return {column.name: _tensor(tf, column, rows, found) for column in columns}
+    def only_rows(_, __, row):
+        return row
 
     plain = tf.autograph.experimental.do_not_convert
     dataset = tf.data.Dataset.counter().map(plain(take)).take_while(plain(goes_on))
-    dataset = dataset.filter(plain(has_rows)).map(plain(name))
+    dataset = dataset.filter(plain(has_rows)).map(plain(only_rows))
     options = tf.data.Options()
     # Each process reads rows that no other one has.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

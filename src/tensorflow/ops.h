@@ -14,7 +14,8 @@
  *     drop_remainder  … and are left out then
  *     split_epochs    the end of an epoch is an end
  *     T               the types of the components
- *     → state         0: there are rows. 1: none yet (or they were left out), ask again. 2: this is an end
+ *     → goes_on       false: this is an end
+ *     → has_rows      false and no end: there are none yet, or they were left out; ask again
  *     → components    for each column its values and, where it has lists of any length, the row splits of each level of
  *                     lists, outermost first. Without rows they are empty
  *
@@ -51,8 +52,8 @@ tfos_status tfos__ops_write_column(tfos__ops_outputs *out, tfos_batch *batch, si
 /* The components of a column without rows. */
 tfos_status tfos__ops_write_empty(tfos__ops_outputs *out, const tfos_field *field, tfos_error *error);
 
-/* A scalar int32. */
-tfos_status tfos__ops_write_state(tfos__ops_outputs *out, int32_t state, tfos_error *error);
+/* A scalar bool. */
+tfos_status tfos__ops_write_flag(tfos__ops_outputs *out, bool flag, tfos_error *error);
 
 /* How many components a column has. */
 int tfos__ops_component_count(const tfos_field *field);

@@ -262,7 +262,8 @@ static tfos_status write_nothing(kernel *self, tfos__ops_outputs *out, tfos_erro
 
 static tfos_status write_all(kernel *self, tfos__ops_outputs *out, int32_t state, tfos_batch *batch, tfos_error *error)
 {
-    TFOS_TRY(tfos__ops_write_state(out, state, error));
+    TFOS_TRY(tfos__ops_write_flag(out, state != STATE_END, error));
+    TFOS_TRY(tfos__ops_write_flag(out, state == STATE_ROWS, error));
     return state == STATE_ROWS ? write_rows(self, out, batch, error) : write_nothing(self, out, error);
 }
 
@@ -404,7 +405,8 @@ void tfos__ops_add_feed(const tfos__tensorflow *with, TF_Status *status)
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
         tf->TF_OpDefinitionBuilderAddAttr(op, attributes[i]);
     }
-    tf->TF_OpDefinitionBuilderAddOutput(op, "state: int32");
+    tf->TF_OpDefinitionBuilderAddOutput(op, "goes_on: bool");
+    tf->TF_OpDefinitionBuilderAddOutput(op, "has_rows: bool");
     tf->TF_OpDefinitionBuilderAddOutput(op, "components: T");
     tf->TF_OpDefinitionBuilderSetIsStateful(op, true);
     tf->TF_OpDefinitionBuilderSetShapeInferenceFunction(op, infer_shapes);

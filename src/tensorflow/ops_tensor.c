@@ -76,13 +76,13 @@ static tfos_status allocate(tfos__ops_outputs *out, int type, size_t width, cons
     return TFOS_OK;
 }
 
-tfos_status tfos__ops_write_state(tfos__ops_outputs *out, int32_t state, tfos_error *error)
+tfos_status tfos__ops_write_flag(tfos__ops_outputs *out, bool flag, tfos_error *error)
 {
     TF_Tensor *tensor;
     void *data;
     const shape scalar = {.dim = {1}, .count = 0};
-    TFOS_TRY(allocate(out, TFOS__TF_INT32, sizeof state, &scalar, &tensor, &data, error));
-    memcpy(data, &state, sizeof state);
+    TFOS_TRY(allocate(out, TFOS__TF_BOOL, 1, &scalar, &tensor, &data, error));
+    *(uint8_t *)data = flag;
     out->tf->TF_DeleteTensor(tensor);
     return TFOS_OK;
 }
