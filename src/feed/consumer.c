@@ -329,13 +329,15 @@ void tfos_feed_want_init(tfos_feed_want *want)
     *want = (tfos_feed_want){.rows = 1, .timeout_ms = -1};
 }
 
-/* Tells the node, once, that somebody will read the queue. */
+/* Tells the node, once, that somebody reads the queue. To ask for its schema is not to read it: the program that
+ * prepares a dataset for others gets no rows. */
 static tfos_status announce(tfos__intake *intake, tfos__queue *queue, tfos_error *error)
 {
     tfos__packet packet;
     if (queue->announced) {
         return TFOS_OK;
     }
+    TFOS_TRY(tfos__intake_pump(intake, error)); /* says best that the node is gone */
     tfos__packet_init(&packet, TFOS__PACKET_QUEUE);
     memcpy(packet.queue, queue->name, sizeof packet.queue);
     TFOS_TRY(tfos__intake_tell(intake, &packet, error));
@@ -357,11 +359,10 @@ tfos_status tfos__feed_new(tfos__intake *intake, const char *queue, tfos_feed **
     pthread_mutex_lock(&intake->lock);
     feed->intake = intake;
     feed->queue = tfos__intake_queue(intake, queue, error);
-    tfos_status status = feed->queue != NULL ? announce(intake, feed->queue, error) : TFOS_NO_MEMORY;
     pthread_mutex_unlock(&intake->lock);
-    if (status != TFOS_OK) {
+    if (feed->queue == NULL) {
         free(feed);
-        return status;
+        return TFOS_NO_MEMORY;
     }
     *out = feed;
     return TFOS_OK;
@@ -483,7 +484,8 @@ tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_bat
         return tfos__fail(error, TFOS_INVALID, "a batch has at least one row, found %lld", (long long)want->rows);
     }
     pthread_mutex_lock(&intake->lock);
-    tfos_status status = tfos__intake_enter(intake, &feed->queue->taking, want, error);
+    tfos_status status = announce(intake, feed->queue, error);
+    status = status == TFOS_OK ? tfos__intake_enter(intake, &feed->queue->taking, want, error) : status;
     if (status == TFOS_OK) {
         status = next(feed, want, &hungry, out, error);
         if (hungry && --intake->hungry == 0) {
