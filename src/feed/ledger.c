@@ -233,6 +233,14 @@ void tfos__ledger_fail(tfos__ledger *ledger, uint64_t producer, const tfos_error
     tfos__ledger_fail_feed(ledger, feed, error);
 }
 
+void tfos__ledger_break(tfos__ledger *ledger, uint64_t feed, const tfos_error *error)
+{
+    tfos__feed_record *record = tfos__number_map_get(&ledger->feed, feed);
+    if (record != NULL) {
+        tfos__ledger_fail_feed(ledger, record, error);
+    }
+}
+
 /* ---- the consumers ---- */
 
 /* Producers that are told to stop keep their partitions until they have left, for they may be about to complete them.

@@ -40,6 +40,8 @@ typedef struct tfos__ledger_feed {
     uint64_t partitions;
     bool determinate; /* Spark computes a partition in the same order every time */
     bool again;       /* otherwise: feed a partition again and count the duplicates; false: an error */
+    bool results;     /* inference: every attempt feeds all of its partition, also one that was complete before, for
+                       * the results go to whoever feeds, and Spark may want them again */
 } tfos__ledger_feed;
 
 typedef enum tfos__admission {
@@ -91,6 +93,9 @@ void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer);
  * is the producer's. */
 void tfos__ledger_fail(tfos__ledger *ledger, uint64_t producer, const tfos_error *error);
 
+/* The same for a reason that is no producer's. */
+void tfos__ledger_break(tfos__ledger *ledger, uint64_t feed, const tfos_error *error);
+
 /* A producer's connection is gone. `nodes` are the numbers of the nodes that calls.fence will reach and that will
  * answer; without any, it is fenced already. */
 void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, const uint32_t *nodes, size_t count);
@@ -98,6 +103,9 @@ void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, const uint32_t 
 /* A node has fenced an attempt: the rows before `fed` are in lanes, of this node or others, or were consumed. An answer
  * that is not waited for, because it comes twice or too late, changes nothing. */
 void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint32_t node, uint64_t fed);
+
+/* A node may not have heard what it was asked: calls.fence comes again for every attempt that it has not fenced. */
+void tfos__ledger_fence_again(tfos__ledger *ledger, uint32_t node);
 
 /* A node is lost: it counts as one that has answered every fence, with 0. */
 void tfos__ledger_lose(tfos__ledger *ledger, uint32_t node);

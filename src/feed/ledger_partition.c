@@ -167,7 +167,7 @@ static tfos_status check_rest(const tfos__feed_record *feed, const tfos__partiti
         return TFOS_CANCELLED;
     }
     bool is_between = partition->fed > 0 && !partition->exhausted;
-    if (is_between && !feed->about.determinate && !feed->about.again) {
+    if (is_between && !feed->about.determinate && !tfos__ledger_repeats(feed)) {
         return tfos__fail(
             error, TFOS_UNSUPPORTED,
             "partition %" PRIu64 " of feed %" PRIu64 " cannot be fed to its end: a task died when %" PRIu64
@@ -202,7 +202,7 @@ static tfos__admission judge(const tfos__ledger *ledger, const tfos__attempt *at
         return TFOS__ADMISSION_FAILED;
     }
     const tfos__partition_record *partition = &feed->partition[attempt->partition];
-    if (partition->state == TFOS__PARTITION_COMPLETE) {
+    if (partition->state == TFOS__PARTITION_COMPLETE && !feed->about.results) {
         return TFOS__ADMISSION_COMPLETE;
     }
     bool fits = check_rest(feed, partition, attempt->attempt, error) == TFOS_OK;
@@ -215,7 +215,7 @@ static void let_in(tfos__ledger *ledger, tfos__producer_record *producer)
     tfos__partition_record *partition = producer->partition;
     if (tfos__ledger_repeats(feed)) {
         producer->start = 0;
-        feed->duplicates += partition->fed;
+        feed->duplicates += feed->about.results ? 0 : partition->fed;
         if (partition->exhausted) {
             partition->exhausted = false;
             feed->exhausted--;
@@ -274,6 +274,9 @@ void tfos__ledger_admit(tfos__ledger *ledger, uint64_t producer, const tfos__att
                              admission == TFOS__ADMISSION_FAILED ? &error : NULL);
     } else if (record->partition->state == TFOS__PARTITION_IDLE) {
         let_in(ledger, record);
+    } else if (record->partition->state == TFOS__PARTITION_COMPLETE) {
+        record->feed->complete--; /* Spark wants the results again */
+        let_in(ledger, record);
     } else {
         park(record);
     }
@@ -327,6 +330,14 @@ void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer)
     tfos__feed_record *feed = record->feed;
     tfos__partition_record *partition = record->partition;
     tfos__ledger_drop(ledger, record);
+    if (feed->about.results && partition->waiting != NULL) {
+        /* If this one went home without results, Spark might take it for the one that has them. */
+        tfos__producer_record *next = partition->waiting;
+        partition->fed = partition->rows;
+        unpark(next);
+        let_in(ledger, next);
+        return;
+    }
     partition->state = TFOS__PARTITION_COMPLETE;
     feed->complete++;
     while (partition->waiting != NULL) {
@@ -438,6 +449,18 @@ void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uin
     }
     if (note_answer(gone, node, fed) && gone->missing == 0) {
         settle(ledger, gone);
+    }
+}
+
+void tfos__ledger_fence_again(tfos__ledger *ledger, uint32_t node)
+{
+    for (const tfos__feed_record *feed = ledger->feeds; feed != NULL; feed = feed->next) {
+        for (const tfos__producer_record *gone = feed->fences; gone != NULL; gone = gone->next) {
+            if (node / 64 < gone->asked_words && (gone->asked[node / 64] >> (node % 64) & 1) != 0) {
+                tfos__attempt attempt = tfos__ledger_attempt_of(gone);
+                ledger->calls.fence(ledger->calls.context, &attempt);
+            }
+        }
     }
 }
 
