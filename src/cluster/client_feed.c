@@ -13,10 +13,11 @@ tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *op
                               tfos_error *error)
 {
     tfos__message message;
-    size_t bytes = strlen(options->queue);
-    if (bytes == 0 || bytes > 63 || strchr(options->queue, ',') != NULL) {
+    const char *queue = options->queue != NULL ? options->queue : "input";
+    size_t bytes = strlen(queue);
+    if (bytes == 0 || bytes > 63 || strchr(queue, ',') != NULL) {
         return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to 63 bytes and no comma, found '%s'",
-                          tfos__printable_of(options->queue, bytes).text);
+                          tfos__printable_of(queue, bytes).text);
     }
     if (options->partitions < 0) {
         return tfos__fail(error, TFOS_INVALID, "a feed cannot have %lld partitions", (long long)options->partitions);
@@ -24,7 +25,7 @@ tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *op
     uint64_t number = atomic_fetch_add(&last_feed, 1) + 1;
     tfos__message_init(&message, TFOS__MESSAGE_FEED);
     tfos__message_put_number(&message, TFOS__FIELD_FEED, number);
-    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, options->queue);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
     tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, (uint64_t)options->partitions);
     tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,

@@ -339,6 +339,13 @@ static void answer_spare(peer *spare, const tfos__message *message)
     }
 }
 
+/* The roster first: whether a program that ended has failed, it must know before its rows are given up. */
+static void hear_node(coordinator *self, uint32_t index, const tfos__message *message)
+{
+    tfos__roster_hear(self->roster, index, message, now_of(self));
+    tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+}
+
 static void on_node_message(tfos__link *link, const tfos__message *message, void *context)
 {
     peer *from = context;
@@ -351,8 +358,7 @@ static void on_node_message(tfos__link *link, const tfos__message *message, void
         register_node(from, message);
         break;
     case PEER_NODE:
-        tfos__feeds_hear_node(from->of->feeds, from->index, message, now_of(from->of));
-        tfos__roster_hear(from->of->roster, from->index, message, now_of(from->of));
+        hear_node(from->of, from->index, message);
         break;
     case PEER_PRODUCER:
         tfos__feeds_hear_producer(from->of->feeds, from->producer, message, now_of(from->of));
@@ -460,7 +466,7 @@ static char *status_json(void *context, const tfos__status_logs *logs)
     coordinator *self = context;
     struct timeval wall;
     gettimeofday(&wall, NULL);
-    return tfos__status_json(self->roster, &self->counts, logs, now_of(self),
+    return tfos__status_json(self->roster, self->feeds, &self->counts, logs, now_of(self),
                              (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
 }
 

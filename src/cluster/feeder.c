@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/config.h"
@@ -23,6 +24,7 @@ enum {
     WAIT_MS = 100,
     CONNECT_MS = 30000,
     SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
+    ANSWER_MS = 1000, /* for a node to hand out a lane, or say that it cannot now */
     GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
 };
 
@@ -40,7 +42,12 @@ void tfos_feeder_close(tfos_feeder *feeder)
     tfos__bell_free(feeder->bell);
     tfos__buffer_reset(&feeder->schema);
     tfos_string_free(feeder->schema_text);
+    tfos_schema_free(feeder->schema_now);
     free(feeder->expected);
+    for (size_t i = feeder->ready_first; i < feeder->ready_count; i++) {
+        tfos_batch_free(feeder->ready[i]);
+    }
+    free(feeder->ready);
     tfos__secret_wipe(feeder->token, sizeof feeder->token);
     free(feeder->places);
     free(feeder);
@@ -212,13 +219,33 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
     }
 }
 
-/* A node is gone, so the cluster fails or starts again: the coordinator knows. */
-static tfos_status lose_place(tfos_feeder *feeder, const tfos__place *place, tfos_error *error)
+/* A program that has ended, or was told that the feed has, leaves rows behind. */
+static void look_whether_finished(tfos__place *place)
 {
-    tfos_status status = hear_coordinator(feeder, GOING_MS, error);
-    if (status != TFOS_OK) {
-        return status;
+    tfos__lane_counts counts;
+    if (place->lane == NULL || place->finished || place->fenced) {
+        return;
     }
+    tfos__lane_count(place->lane, &counts);
+    place->finished = counts.given_up;
+    place->fenced = counts.fed_out && !counts.given_up && !place->ended;
+    if (place->finished && counts.fed_rows > counts.consumed_rows) {
+        place->dropped = counts.fed_rows - counts.consumed_rows;
+    }
+}
+
+/* A node's socket is closed. If its program had ended before, nothing is wrong, or the coordinator will say what is.
+ * Else the cluster fails or starts again, and the coordinator knows that, too. */
+static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    look_whether_finished(place);
+    close(place->socket);
+    place->socket = -1;
+    if (place->finished || place->lane == NULL) {
+        place->finished = true;
+        return TFOS_OK;
+    }
+    TFOS_TRY(hear_coordinator(feeder, GOING_MS, error));
     return tfos__fail(error, TFOS_IO, "node %u on %s is gone, with rows that were fed to it", place->index,
                       place->host);
 }
@@ -235,10 +262,7 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[i];
         tfos_status status = place->socket >= 0 ? tfos__place_hear(feeder, place, error) : TFOS_OK;
-        if (status == TFOS_IO) {
-            return lose_place(feeder, place, error);
-        }
-        TFOS_TRY(status);
+        TFOS_TRY(status == TFOS_IO ? lose_place(feeder, place, error) : status);
     }
     return TFOS_OK;
 }
@@ -249,24 +273,8 @@ typedef struct choice {
     tfos__place *place; /* NULL: nobody can take anything now */
     size_t hungry;      /* how many nodes are */
     size_t here;        /* nodes on this machine */
+    bool answer_comes;  /* a hungry one will say in a moment whether there is a lane for it */
 } choice;
-
-/* A program that has ended, or was told that the feed has, leaves rows behind. */
-static void look_whether_finished(tfos_feeder *feeder, tfos__place *place)
-{
-    tfos__lane_counts counts;
-    if (place->lane == NULL || place->finished) {
-        return;
-    }
-    tfos__lane_count(place->lane, &counts);
-    if (counts.given_up) {
-        place->finished = true;
-        if (counts.fed_rows > counts.consumed_rows) {
-            feeder->dropped += counts.fed_rows - counts.consumed_rows;
-            feeder->dropped_at = place->index;
-        }
-    }
-}
 
 /* Asks for a lane where somebody is hungry, and where there is none anywhere else. */
 static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
@@ -278,7 +286,8 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
     }
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        if (place->socket >= 0 && !place->asked && (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
+        if (place->socket >= 0 && !place->finished && !place->asked &&
+            (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
             TFOS_TRY(tfos__place_ask(feeder, place, error));
             lanes++;
         }
@@ -294,13 +303,15 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
     TFOS_TRY(ask_for_lanes(feeder, error));
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        look_whether_finished(feeder, place);
-        if (place->socket < 0 || place->finished) {
+        look_whether_finished(place);
+        if (place->socket < 0 || place->finished || place->fenced) {
             continue;
         }
         uint64_t hungry = tfos__bell_hungry(place->bell);
         out->here++;
         out->hungry += hungry != 0 ? 1 : 0;
+        out->answer_comes |= hungry != 0 && place->asked && place->lane == NULL && !place->busy &&
+                             tfos__clock_ms() < place->asked_ms + ANSWER_MS;
         size_t bytes = place->lane != NULL ? tfos__lane_free_bytes(place->lane) : 0;
         if (bytes < least_bytes) {
             continue;
@@ -312,6 +323,9 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
             room = bytes;
             out->place = place;
         }
+    }
+    if (since == UINT64_MAX && out->answer_comes) {
+        out->place = NULL; /* rows for those who have some can wait until the hungry one has its lane */
     }
     return TFOS_OK;
 }
@@ -382,22 +396,17 @@ static tfos_status look_for_hope(const tfos_feeder *feeder, size_t least_bytes, 
     size_t left = 0;
     for (size_t i = 0; i < feeder->place_count; i++) {
         const tfos__place *place = &feeder->places[i];
-        tfos__lane_counts counts;
         left += place->socket >= 0 && !place->finished ? 1 : 0;
-        if (place->lane == NULL || place->finished) {
-            continue;
+        if (place->fenced) {
+            return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
+                              feeder->id.partition);
         }
-        if (least_bytes > tfos__lane_ring_bytes(place->lane)) {
+        if (place->lane != NULL && !place->finished && least_bytes > tfos__lane_ring_bytes(place->lane)) {
             return tfos__fail(error, TFOS_LIMIT,
                               "row %" PRIu64 " of partition %" PRIu64
                               " takes %zu bytes, more than a lane has: %zu. Set "
                               "feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
                               feeder->row, feeder->id.partition, least_bytes, tfos__lane_ring_bytes(place->lane));
-        }
-        tfos__lane_count(place->lane, &counts);
-        if (counts.fed_out) {
-            return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
-                              feeder->id.partition);
         }
     }
     return left > 0
@@ -415,11 +424,20 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
         TFOS_TRY(choose(feeder, least, &chosen, error));
-        tfos_status status = chosen.place != NULL ? put_rows(feeder, &chosen, batch, first, out, error)
-                                                  : look_for_hope(feeder, least, error);
+        if (chosen.place != NULL) {
+            tfos_status status = put_rows(feeder, &chosen, batch, first, out, error);
+            if (status == TFOS_CANCELLED) {
+                continue; /* the lane was closed a moment ago: look again */
+            }
+            if (status != TFOS_END) {
+                return status;
+            }
+        }
+        tfos_status status = look_for_hope(feeder, least, error);
         if (status != TFOS_END) {
             return explain_refusal(feeder, status, error);
         }
+        (void)tfos__feeder_drain(feeder, NULL); /* what is wrong is said when they are asked for */
         tfos__bell_wait(feeder->bell, seen, WAIT_MS);
     }
 }
@@ -429,7 +447,12 @@ static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tf
 {
     char *text;
     tfos__message message;
+    if (feeder->schema_now == schema) {
+        return TFOS_OK;
+    }
     TFOS_TRY(tfos_schema_to_json(schema, &text, error));
+    tfos_schema_free(feeder->schema_now);
+    feeder->schema_now = tfos__schema_retain(schema);
     if (feeder->schema_text != NULL && strcmp(text, feeder->schema_text) == 0) {
         tfos_string_free(text);
         return TFOS_OK;
@@ -476,31 +499,37 @@ static bool is_consumed(tfos_feeder *feeder)
 {
     bool consumed = true;
     for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[i];
         tfos__lane_counts counts;
-        look_whether_finished(feeder, &feeder->places[i]);
-        if (feeder->places[i].lane != NULL && !feeder->places[i].finished) {
-            tfos__lane_count(feeder->places[i].lane, &counts);
+        look_whether_finished(place);
+        if (place->lane != NULL && !place->finished) {
+            tfos__lane_count(place->lane, &counts);
             consumed = consumed && counts.tail == counts.head;
         }
     }
     return consumed;
 }
 
-/* Nobody waits for a full batch when the partition is over. */
-static tfos_status end_partition(const tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+/* Nobody waits for a full batch when the partition is over. A lane that takes nothing more needs no end. */
+static tfos_status end_partition(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
 {
     uint8_t *to;
-    tfos_status status = TFOS_END;
-    while (status == TFOS_END) {
+    for (;;) {
         uint32_t seen = tfos__bell_read(feeder->bell);
-        status = tfos__lane_reserve(place->lane, TFOS__ENTRY_HEADER_BYTES, &to, error);
-        if (status == TFOS_END) {
-            tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+        tfos_status status = tfos__lane_reserve(place->lane, TFOS__ENTRY_HEADER_BYTES, &to, error);
+        if (status == TFOS_OK) {
+            break;
         }
+        if (status != TFOS_END) {
+            return status == TFOS_CANCELLED ? TFOS_OK : status;
+        }
+        (void)tfos__feeder_drain(feeder, NULL);
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
     }
-    TFOS_TRY(status);
     tfos__entry_write_partition(feeder->row, to);
-    return tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
+    tfos_status status = tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
+    return status == TFOS_CANCELLED ? TFOS_OK : status;
 }
 
 tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
@@ -512,16 +541,21 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
     if (feeder->exhausted) {
         return TFOS_OK;
     }
-    feeder->exhausted = true;
     for (size_t i = 0; i < feeder->place_count; i++) {
+        look_whether_finished(&feeder->places[i]);
+        if (feeder->places[i].fenced) {
+            return explain_refusal(feeder, look_for_hope(feeder, 0, error), error);
+        }
         if (feeder->places[i].lane != NULL) {
             if (feeder->places[i].results != NULL) {
-                (void)end_partition(feeder, &feeder->places[i], NULL); /* a lane that is given up needs no end */
+                TFOS_TRY(end_partition(feeder, &feeder->places[i], error));
             }
+            feeder->places[i].ended = true;
             tfos__lane_close_head(feeder->places[i].lane);
             tfos__bell_ring(feeder->places[i].bell);
         }
     }
+    feeder->exhausted = true;
     tfos__message_init(&message, TFOS__MESSAGE_EXHAUSTED);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, feeder->row);
     return tfos__dial_send(feeder->coordinator, &message, error);
@@ -539,9 +573,31 @@ static tfos_status await_consumption(tfos_feeder *feeder, tfos_error *error)
     }
 }
 
-tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
+/* With the rows that were dropped, and where: whether that is well, the coordinator must judge. */
+static tfos_status say_complete(tfos_feeder *feeder, tfos_error *error)
 {
     tfos__message message;
+    tfos__buffer places = {0};
+    uint64_t dropped = 0;
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; status == TFOS_OK && i < feeder->place_count; i++) {
+        if (feeder->places[i].dropped > 0) {
+            dropped += feeder->places[i].dropped;
+            status = tfos__buffer_printf(&places, error, "%" PRIu32 "\n", feeder->places[i].index);
+        }
+    }
+    tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
+    if (dropped > 0) {
+        tfos__message_put_number(&message, TFOS__FIELD_COUNT, dropped);
+        tfos__message_put_text(&message, TFOS__FIELD_PLACES, (const char *)places.data, places.size);
+    }
+    status = status == TFOS_OK ? tfos__dial_send(feeder->coordinator, &message, error) : status;
+    tfos__buffer_reset(&places);
+    return status;
+}
+
+tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
+{
     if (feeder->ended) {
         return TFOS_END;
     }
@@ -554,12 +610,7 @@ tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
     }
     TFOS_TRY(tfos_feeder_exhaust(feeder, error));
     TFOS_TRY(await_consumption(feeder, error));
-    tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
-    if (feeder->dropped > 0) {
-        tfos__message_put_number(&message, TFOS__FIELD_COUNT, feeder->dropped);
-        tfos__message_put_number(&message, TFOS__FIELD_INDEX, feeder->dropped_at);
-    }
-    TFOS_TRY(tfos__dial_send(feeder->coordinator, &message, error));
+    TFOS_TRY(say_complete(feeder, error));
     while (!feeder->acknowledged) {
         TFOS_TRY(hear_coordinator(feeder, -1, error));
     }

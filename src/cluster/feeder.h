@@ -18,9 +18,13 @@ typedef struct tfos__place {
     bool hungry;                       /* the coordinator says so */
     int socket;                        /* -1: it is not on this machine */
     tfos__bell *bell;                  /* of its program */
-    bool asked;                        /* for a lane */
+    bool asked;                        /* for a lane … */
+    int64_t asked_ms;                  /* … at this time */
     bool busy;                         /* it has none to give, or nobody reads there yet */
     bool finished;                     /* its program takes nothing more */
+    uint64_t dropped;                  /* rows in the lane when it did that */
+    bool fenced;                       /* another attempt goes on with the partition */
+    bool ended;                        /* we have closed the lane: all rows are fed */
     tfos__lane *lane;
     tfos__lane *results;
     tfos_schema *results_schema;
@@ -50,21 +54,19 @@ struct tfos_feeder {
     size_t place_count;
     size_t place_first; /* where to begin, so that tasks spread over the nodes */
 
-    uint64_t row;        /* the number of the next row that is passed */
-    uint64_t fed;        /* rows before this one were fed by another attempt */
-    uint64_t sent;       /* rows that we have committed */
-    uint64_t dropped;    /* of them were in the lanes of programs that had ended … */
-    uint32_t dropped_at; /* … such as this node's */
+    uint64_t row;  /* the number of the next row that is passed */
+    uint64_t fed;  /* rows before this one were fed by another attempt */
+    uint64_t sent; /* rows that we have committed */
 
-    tfos__buffer schema; /* the entry */
+    tfos__buffer schema;     /* the entry */
+    tfos_schema *schema_now; /* what it was made of */
     char *schema_text;
     uint64_t schema_number;
     bool schema_told; /* to the coordinator */
 
     bool ended; /* the feed wants no more */
     bool exhausted;
-    bool acknowledged;  /* the coordinator knows that the partition is complete */
-    tfos_error failure; /* status OK: none */
+    bool acknowledged; /* the coordinator knows that the partition is complete */
     int64_t batch_bytes;
 
     /* Of inference: where the results of which rows will come from, in the order of the rows. */
@@ -72,6 +74,12 @@ struct tfos_feeder {
     size_t expected_first;
     size_t expected_count; /* behind the last */
     size_t expected_capacity;
+
+    /* Results that were taken out of their lanes while the task waited for room, the first of them first. */
+    tfos_batch **ready;
+    size_t ready_first;
+    size_t ready_count; /* behind the last */
+    size_t ready_capacity;
 };
 
 /* ---- feeder.c ---- */
@@ -83,6 +91,9 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
 
 /* Rows were given to a place; their results will come from there. */
 tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, uint64_t rows, tfos_error *error);
+
+/* Takes what results there are, so that nobody waits for room for them while we wait for room for rows. */
+tfos_status tfos__feeder_drain(tfos_feeder *feeder, tfos_error *error);
 
 /* ---- feeder_place.c ---- */
 

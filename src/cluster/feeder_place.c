@@ -80,7 +80,7 @@ static bool connect_here(tfos__place *place)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t bytes = strlen(place->name);
-    if (bytes == 0 || bytes >= sizeof address.sun_path) {
+    if (bytes == 0 || bytes >= sizeof address.sun_path - 1) {
         return false;
     }
     memcpy(address.sun_path + 1, place->name, bytes);
@@ -145,6 +145,7 @@ tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error 
     packet.flags = (feeder->flags & TFOS__FEED_INFERENCE) != 0 ? TFOS__PACKET_INFERENCE : 0;
     memcpy(packet.queue, feeder->queue, sizeof packet.queue);
     place->asked = true;
+    place->asked_ms = tfos__clock_ms();
     return send_to(place, &packet, &fd, 1, error);
 }
 
@@ -180,6 +181,8 @@ tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error
     place->busy = packet.kind == TFOS__PACKET_BUSY;
     if (packet.kind == TFOS__PACKET_LANE) {
         status = take_lane(place, fds, error);
+    } else if (packet.kind == TFOS__PACKET_REFUSED && (packet.flags & TFOS__PACKET_ENDED) != 0) {
+        place->finished = true;
     } else if (packet.kind == TFOS__PACKET_REFUSED) {
         status = tfos__fail(error, TFOS_CANCELLED, "node %u on %s refused this task: %s", place->index, place->host,
                             packet.text);

@@ -3,11 +3,12 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cluster/feeder.h"
 #include "column/append.h"
 
-enum { WAIT_MS = 100 };
+enum { WAIT_MS = 100, EXPLAIN_MS = 3000 };
 
 tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, uint64_t rows, tfos_error *error)
 {
@@ -79,6 +80,19 @@ static tfos_status copy_rows(tfos__place *place, int64_t count, tfos_batch **out
     return TFOS_OK;
 }
 
+/* The first of the expected is done. What is done is moved out of the way now and then, for there may always be more.
+ */
+static void drop_first(tfos_feeder *feeder)
+{
+    feeder->expected_first++;
+    if (feeder->expected_first * 2 >= feeder->expected_count) {
+        feeder->expected_count -= feeder->expected_first;
+        memmove(feeder->expected, feeder->expected + feeder->expected_first,
+                feeder->expected_count * sizeof *feeder->expected);
+        feeder->expected_first = 0;
+    }
+}
+
 /* What the first place in the order has. OK with *out NULL: nothing yet. */
 static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error)
 {
@@ -105,28 +119,60 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
         end_entry(place);
     }
     first->rows -= (uint64_t)count;
-    feeder->expected_first += first->rows == 0 ? 1 : 0;
-    if (feeder->expected_first == feeder->expected_count) {
-        feeder->expected_first = feeder->expected_count = 0;
+    if (first->rows == 0) {
+        drop_first(feeder);
     }
     return TFOS_OK;
+}
+
+tfos_status tfos__feeder_drain(tfos_feeder *feeder, tfos_error *error)
+{
+    while (feeder->expected_first < feeder->expected_count) {
+        TFOS_TRY(tfos__array_reserve(&feeder->ready, feeder->ready_count, &feeder->ready_capacity, sizeof(tfos_batch *),
+                                     error));
+        tfos_batch *batch;
+        TFOS_TRY(take(feeder, &batch, error));
+        if (batch == NULL) {
+            break;
+        }
+        feeder->ready[feeder->ready_count++] = batch;
+    }
+    return TFOS_OK;
+}
+
+/* A program that ended without results has a reason, which the coordinator may know. */
+static tfos_status explain_missing(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos_error missing = error != NULL ? *error : (tfos_error){.status = TFOS_MISMATCH};
+    for (int64_t deadline = tfos__clock_ms() + EXPLAIN_MS; tfos__clock_ms() < deadline;) {
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        tfos__bell_wait(feeder->bell, tfos__bell_read(feeder->bell), WAIT_MS);
+    }
+    if (error != NULL) {
+        *error = missing;
+    }
+    return TFOS_MISMATCH;
 }
 
 tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error)
 {
     assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
+    *out = NULL;
+    if (feeder->ready_first < feeder->ready_count) {
+        *out = feeder->ready[feeder->ready_first++];
+        if (feeder->ready_first == feeder->ready_count) {
+            feeder->ready_first = feeder->ready_count = 0;
+        }
+        return TFOS_OK;
+    }
     for (;;) {
         uint32_t seen = tfos__bell_read(feeder->bell);
         if (feeder->expected_first == feeder->expected_count) {
-            *out = NULL;
             return feeder->exhausted || wait ? TFOS_END : TFOS_OK;
         }
         tfos_status status = take(feeder, out, error);
         if (status == TFOS_MISMATCH) {
-            /* If the feed was ended, or the program failed, that is why. */
-            tfos_error mine;
-            tfos_status why = tfos__feeder_look_around(feeder, &mine);
-            return why == TFOS_END ? TFOS_END : status;
+            return explain_missing(feeder, error);
         }
         if (status != TFOS_OK || *out != NULL || !wait) {
             return status;

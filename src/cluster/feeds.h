@@ -34,7 +34,7 @@ void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__messa
 /* A node has come back on a new connection: what it may have missed is said again. */
 void tfos__feeds_node_returned(tfos__feeds *feeds, uint32_t index);
 
-/* The cluster ends, or a node is lost: producers go home. */
+/* The cluster ends: producers go home; if it has failed, with that failure. */
 void tfos__feeds_end(tfos__feeds *feeds);
 
 /* Looks for feeds that do not move. */
@@ -42,6 +42,7 @@ void tfos__feeds_tick(tfos__feeds *feeds, uint64_t now_ms);
 
 /* What a node was fed, for the status page. */
 typedef struct tfos__fed {
+    bool is_fed; /* false: it never said that it takes rows */
     uint64_t fed_rows;
     uint64_t consumed_rows;
     uint64_t lane_bytes;
@@ -57,9 +58,11 @@ typedef struct tfos__feed_view {
     const char *queue;
     bool inference;
     bool open;
+    uint64_t dropped; /* rows that were in the lanes of programs that had ended */
     tfos__ledger_counts counts;
 } tfos__feed_view;
 
+size_t tfos__feeds_count(const tfos__feeds *feeds);
 bool tfos__feeds_view(const tfos__feeds *feeds, size_t at, tfos__feed_view *out);
 const tfos__ledger *tfos__feeds_ledger(const tfos__feeds *feeds);
 

@@ -44,15 +44,15 @@
     X(FEED, 23, "driver → coordinator: a feed opens: FEED QUEUE PARTITIONS FLAGS TIMEOUT_MS; back: FEED EPOCH TEXT")   \
     X(EPOCH, 24, "driver → coordinator → nodes: an epoch begins: FEED EPOCH")                                          \
     X(FEED_CLOSE, 25, "driver → coordinator → nodes: FEED is done with")                                               \
-    X(END_OF_FEED, 26, "driver → coordinator → nodes: nothing more comes")                                             \
+    X(END_OF_FEED, 26, "driver → coordinator → nodes: nothing more comes; with QUEUE: a program wants no more of it")  \
     X(ADMIT, 27, "producer → coordinator: FEED EPOCH PARTITION TASK_ATTEMPT HOST")                                     \
     X(ADMITTED, 28, "coordinator → producer: ADMISSION ROWS (fed already) QUEUE FLAGS NODES TEXT; or STATUS TEXT")     \
     X(EXHAUSTED, 29, "producer → coordinator: its last row is in a lane: ROWS of the partition")                       \
-    X(COMPLETE, 30, "producer → coordinator: … and all were consumed; coordinator → producer: noted")                  \
+    X(COMPLETE, 30, "producer → coordinator: … and all were consumed, but COUNT at PLACES; back: noted")               \
     X(UNFIT, 31, "producer → coordinator: a row that cannot be fed: STATUS TEXT")                                      \
     X(FENCE, 32, "coordinator → node: FEED EPOCH PARTITION TASK_ATTEMPT")                                              \
     X(FENCED, 33, "node → coordinator: the same, and ROWS")                                                            \
-    X(MARK, 34, "coordinator → node: every row of the epoch is in a lane: FEED EPOCH QUEUE")                           \
+    X(MARK, 34, "coordinator → node: every row of an epoch is in a lane: QUEUE, and COUNT of its marks so far")        \
     X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
     X(HUNGRY, 36, "node → coordinator → producers: INDEX, and COUNT: 1 it starves, 0 it does not")                     \
     X(SCHEMA, 37, "producer → coordinator → nodes: of the rows of FEED: QUEUE TEXT")

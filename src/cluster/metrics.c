@@ -108,18 +108,53 @@ static void put_states(writer *to, struct json_object *nodes)
     }
 }
 
-/* One number of every node that has come. */
-static void put_nodes(writer *to, struct json_object *nodes, const char *key, const char *name, const char *type,
-                      const char *help)
+/* One number of every node that has come. `part`: NULL, or an object in it that some nodes have. */
+static void put_nodes(writer *to, struct json_object *nodes, const char *part, const char *key, const char *name,
+                      const char *type, const char *help)
 {
     put_family(to, name, type, help);
     for (size_t i = 0; i < json_object_array_length(nodes); i++) {
         struct json_object *node = json_object_array_get_idx(nodes, i);
-        if (strcmp(text_of(node, "state"), tfos__node_state_text(TFOS__NODE_ABSENT)) != 0) {
+        struct json_object *from = part != NULL ? json_object_object_get(node, part) : node;
+        if (from != NULL && strcmp(text_of(node, "state"), tfos__node_state_text(TFOS__NODE_ABSENT)) != 0) {
             put(to, "%s", name);
             put_label(to, "{", "node", text_of(node, "node"));
             put_label(to, ",", "host", text_of(node, "host"));
-            put(to, "} %.15g\n", number_of(node, key));
+            put(to, "} %.15g\n", number_of(from, key));
+        }
+    }
+}
+
+static void put_feed_label(writer *to, const char *name, struct json_object *feed)
+{
+    put(to, "%s{feed=\"%.0f\"", name, number_of(feed, "feed"));
+    put_label(to, ",", "queue", text_of(feed, "queue"));
+}
+
+static void put_feeds(writer *to, struct json_object *feeds)
+{
+    static const char *const states[] = {"complete", "feeding", "waiting", "skipped"};
+    static const char *const rows[] = {"rows", "dropped_rows", "duplicate_rows"};
+    static const char *const helps[] = {"Rows of the partitions that are exhausted, in the current epoch.",
+                                        "Rows that were fed to programs that had ended.",
+                                        "Rows that were fed again because a task had died."};
+    size_t count = json_object_is_type(feeds, json_type_array) ? json_object_array_length(feeds) : 0;
+    put_family(to, "tfos_feed_partitions", "gauge", "Partitions of the current epoch by state.");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < sizeof states / sizeof states[0]; k++) {
+            struct json_object *feed = json_object_array_get_idx(feeds, i);
+            put_feed_label(to, "tfos_feed_partitions", feed);
+            put(to, ",state=\"%s\"} %.0f\n", states[k], number_of(feed, states[k]));
+        }
+    }
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "tfos_feed_%s", rows[k]);
+        put_family(to, name, "gauge", helps[k]);
+        for (size_t i = 0; i < count; i++) {
+            struct json_object *feed = json_object_array_get_idx(feeds, i);
+            put_feed_label(to, name, feed);
+            put(to, "} %.0f\n", number_of(feed, rows[k]));
         }
     }
 }
@@ -174,13 +209,18 @@ tfos_status tfos__metrics_write(const char *status_json, tfos__buffer *out, tfos
     }
     put_cluster(&to, status);
     put_states(&to, nodes);
-    put_nodes(&to, nodes, "cpu_s", "tfos_node_cpu_seconds_total", "counter",
+    put_nodes(&to, nodes, NULL, "cpu_s", "tfos_node_cpu_seconds_total", "counter",
               "CPU time of a node's process and of those below it.");
-    put_nodes(&to, nodes, "rss_bytes", "tfos_node_resident_memory_bytes", "gauge",
+    put_nodes(&to, nodes, NULL, "rss_bytes", "tfos_node_resident_memory_bytes", "gauge",
               "Memory of a node's process and of those below it.");
-    put_nodes(&to, nodes, "uptime_s", "tfos_node_uptime_seconds", "gauge", "Seconds since a node registered.");
-    put_nodes(&to, nodes, "heard_s", "tfos_node_heartbeat_age_seconds", "gauge",
+    put_nodes(&to, nodes, NULL, "uptime_s", "tfos_node_uptime_seconds", "gauge", "Seconds since a node registered.");
+    put_nodes(&to, nodes, NULL, "heard_s", "tfos_node_heartbeat_age_seconds", "gauge",
               "Seconds since a node was last heard of.");
+    put_nodes(&to, nodes, "feed", "fed_rows", "tfos_node_fed_rows_total", "counter", "Rows that a node was fed.");
+    put_nodes(&to, nodes, "feed", "consumed_rows", "tfos_node_consumed_rows_total", "counter",
+              "Rows that a node's program has taken.");
+    put_nodes(&to, nodes, "feed", "lane_bytes", "tfos_node_lane_bytes", "gauge", "Memory of the lanes of a node.");
+    put_feeds(&to, json_object_object_get(status, "feeds"));
     put_connections(&to, json_object_object_get(status, "connections"));
     put_process(&to);
     json_object_put(status);

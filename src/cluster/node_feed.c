@@ -54,6 +54,47 @@ tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_
     return record;
 }
 
+static tfos__feed_epoch *find_epoch(const tfos__node_feed *feed, uint64_t number)
+{
+    for (size_t i = feed->epoch_count; i-- > 0;) {
+        if (feed->epochs[i].feed == number) {
+            return &feed->epochs[i];
+        }
+    }
+    return NULL;
+}
+
+tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error)
+{
+    tfos__feed_epoch *known = find_epoch(feed, number);
+    if (known == NULL) {
+        TFOS_TRY(
+            tfos__array_reserve(&feed->epochs, feed->epoch_count, &feed->epoch_capacity, sizeof *feed->epochs, error));
+        known = &feed->epochs[feed->epoch_count++];
+    }
+    *known = (tfos__feed_epoch){.feed = number, .epoch = epoch};
+    tfos__feed_forget(feed, number, epoch);
+    tfos__feed_serve_waiting(feed);
+    return TFOS_OK;
+}
+
+tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name)
+{
+    for (size_t i = 0; i < feed->queue_count; i++) {
+        if (strcmp(feed->queues[i].name, name) == 0) {
+            return &feed->queues[i];
+        }
+    }
+    if (tfos__array_reserve(&feed->queues, feed->queue_count, &feed->queue_capacity, sizeof *feed->queues, NULL) !=
+        TFOS_OK) {
+        return NULL;
+    }
+    tfos__feed_queue *queue = &feed->queues[feed->queue_count++];
+    *queue = (tfos__feed_queue){0};
+    snprintf(queue->name, sizeof queue->name, "%s", name);
+    return queue;
+}
+
 void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_before)
 {
     size_t kept = 0;
@@ -64,6 +105,11 @@ void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_be
         }
     }
     feed->record_count = kept;
+    const tfos__feed_epoch *known = find_epoch(feed, number);
+    if (epoch_before == UINT64_MAX && known != NULL) {
+        size_t at = (size_t)(known - feed->epochs);
+        memmove(&feed->epochs[at], &feed->epochs[at + 1], (--feed->epoch_count - at) * sizeof *feed->epochs);
+    }
 }
 
 void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane)
@@ -74,6 +120,9 @@ void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane)
     tfos__feed_record *record = find_record(feed, tfos__lane_id_of(lane->lane));
     if (record != NULL && counts.end_row > record->end_row) {
         record->end_row = counts.end_row;
+    }
+    if (lane->results != NULL) {
+        tfos__lane_close_tail(lane->results); /* nobody takes them, and the child must not wait for room */
     }
     lane->producer = NULL;
 }
@@ -124,6 +173,7 @@ static tfos_status make_lane(tfos__node_feed *feed, tfos__feed_producer *produce
         return status;
     }
     lane->producer = producer;
+    memcpy(lane->queue, producer->request.queue, sizeof lane->queue);
     lane->next = feed->lanes;
     feed->lanes = lane;
     feed->memory_used += (int64_t)tfos__lane_ring_bytes(lane->lane) * (inference ? 2 : 1);
@@ -145,21 +195,28 @@ static tfos_status hand_out(tfos__node_feed *feed, tfos__feed_producer *producer
                              lane->results != NULL ? tfos__lane_fd(lane->results) : -1};
     const int to_producer[2] = {to_child[0], to_child[2]};
     tfos_status status = tfos__feed_tell_child(feed, &packet, to_child, lane->results != NULL ? 3 : 2, error);
-    if (status == TFOS_OK) {
-        status = tfos__packet_send(producer->socket, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
-        status = status == TFOS_END ? tfos__fail(error, TFOS_IO, "a task does not read its socket") : status;
-    }
     if (status != TFOS_OK) {
-        tfos__feed_seal(feed, lane); /* the child may have it, and will say when it is done with it */
+        tfos__feed_free_lane(feed, lane);
+        return status;
     }
-    return status;
+    status = tfos__packet_send(producer->socket, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
+    if (status != TFOS_OK) {
+        tfos__feed_seal(feed, lane); /* the child has it, and will say when it is done with it */
+        return status == TFOS_END ? tfos__fail(error, TFOS_IO, "a task does not read its socket") : status;
+    }
+    tfos__bell_ring(lane->bell); /* it waits for its bell, not for its socket */
+    return TFOS_OK;
 }
 
-bool tfos__feed_child_reads(const tfos__node_feed *feed, const char *queue)
+/* A queue that the child waits for must not starve because another one has all the memory. */
+static bool queue_has_lane(const tfos__node_feed *feed, const char *queue)
 {
-    char name[TFOS__QUEUE_BYTES + 2];
-    snprintf(name, sizeof name, ",%s,", queue);
-    return strstr(feed->queues, name) != NULL;
+    for (const tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
+        if (strcmp(lane->queue, queue) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- producers ---- */
@@ -193,39 +250,56 @@ static void lose_producer(tfos__feed_producer *producer)
     uv_close((uv_handle_t *)&producer->poll, on_producer_closed);
 }
 
-static void refuse_producer(tfos__feed_producer *producer, const char *why)
+static void refuse_producer(tfos__feed_producer *producer, uint32_t flags, const char *why)
 {
     tfos__packet packet;
     tfos__packet_init(&packet, TFOS__PACKET_REFUSED);
+    packet.flags = flags;
     snprintf(packet.text, sizeof packet.text, "%.*s", (int)sizeof packet.text - 1, why);
     (void)tfos__packet_send(producer->socket, &packet, NULL, 0, NULL); /* if it does not read, its socket says it too */
+    if (producer->bell != NULL) {
+        tfos__bell_ring(producer->bell);
+    }
     lose_producer(producer);
 }
 
-/* Gives the producer its lane if there is memory and somebody reads; else it waits. */
+/* Whether there is memory, somebody reads, and the coordinator has said that the epoch has begun. */
+static bool may_have_lane(const tfos__feed_producer *producer)
+{
+    tfos__node_feed *feed = producer->node->feed;
+    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.feed);
+    const tfos__feed_queue *queue = tfos__feed_queue_of(feed, producer->request.queue);
+    int64_t bytes = feed->lane_bytes * ((producer->request.flags & TFOS__PACKET_INFERENCE) != 0 ? 2 : 1);
+    return known != NULL && known->epoch == producer->request.id.epoch && queue != NULL && queue->reads &&
+           (feed->memory_used + bytes <= feed->memory_bytes || !queue_has_lane(feed, producer->request.queue));
+}
+
+/* Gives the producer its lane, or lets it wait. */
 static void serve(tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
     const tfos__feed_record *record = find_record(feed, &producer->request.id);
+    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.feed);
     tfos_error error;
-    int64_t bytes = feed->lane_bytes * ((producer->request.flags & TFOS__PACKET_INFERENCE) != 0 ? 2 : 1);
     if (record != NULL && record->fenced) {
-        refuse_producer(producer, "another attempt has taken over this partition");
+        refuse_producer(producer, 0, "another attempt has taken over this partition");
+    } else if (known != NULL && known->epoch > producer->request.id.epoch) {
+        refuse_producer(producer, 0, "its epoch is over");
     } else if (feed->child_ended) {
-        refuse_producer(producer, "the program of this node has ended");
-    } else if (tfos__feed_child_reads(feed, producer->request.queue) &&
-               (feed->memory_used + bytes <= feed->memory_bytes || feed->lanes == NULL)) {
+        refuse_producer(producer, TFOS__PACKET_ENDED, "the program of this node has ended");
+    } else if (may_have_lane(producer)) {
         producer->wants = false;
         if (tfos__feed_record_of(feed, &producer->request.id, &error) == NULL ||
             hand_out(feed, producer, &error) != TFOS_OK) {
             tfos__node_note(producer->node, "cannot give a lane to a task: %s", error.message);
-            refuse_producer(producer, error.message);
+            refuse_producer(producer, 0, error.message);
         }
     } else if (!producer->wants) {
         tfos__packet packet;
         tfos__packet_init(&packet, TFOS__PACKET_BUSY);
         producer->wants = true;
         (void)tfos__packet_send(producer->socket, &packet, NULL, 0, NULL);
+        tfos__bell_ring(producer->bell);
     }
 }
 
@@ -243,13 +317,9 @@ static void greet_producer(tfos__feed_producer *producer, const tfos__packet *pa
 {
     tfos__node_feed *feed = producer->node->feed;
     tfos__packet answer;
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
     int bell = tfos__bell_fd(feed->bell);
-    if (packet->kind != TFOS__PACKET_HELLO ||
-        getsockopt(producer->socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 || peer.uid != getuid() ||
-        !tfos__secret_equal(packet->token, feed->token, sizeof feed->token)) {
-        refuse_producer(producer, "it does not belong to this cluster");
+    if (packet->kind != TFOS__PACKET_HELLO || !tfos__secret_equal(packet->token, feed->token, sizeof feed->token)) {
+        refuse_producer(producer, 0, "it does not belong to this cluster");
         return;
     }
     producer->greeted = true;
@@ -267,13 +337,13 @@ static void hear_producer(tfos__feed_producer *producer, const tfos__packet *pac
         return;
     }
     if (packet->kind != TFOS__PACKET_OPEN || producer->bell != NULL) {
-        refuse_producer(producer, "it asked for something that a task does not ask for");
+        refuse_producer(producer, 0, "it asked for something that a task does not ask for");
         return;
     }
     int bell = fds[0];
     fds[0] = -1;
     if (tfos__bell_adopt(bell, &producer->bell, &error) != TFOS_OK) {
-        refuse_producer(producer, error.message);
+        refuse_producer(producer, 0, error.message);
         return;
     }
     producer->request = *packet;
@@ -295,6 +365,13 @@ static void on_producer(uv_poll_t *poll, int code, int events)
     }
 }
 
+static bool is_our_user(int socket)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == getuid();
+}
+
 static void on_connection(uv_poll_t *poll, int code, int events)
 {
     tfos__node *node = poll->data;
@@ -305,7 +382,8 @@ static void on_connection(uv_poll_t *poll, int code, int events)
     if (socket < 0) {
         return;
     }
-    tfos__feed_producer *producer = feed->producer_count < PRODUCERS_MOST ? calloc(1, sizeof *producer) : NULL;
+    bool welcome = feed->producer_count < PRODUCERS_MOST && is_our_user(socket);
+    tfos__feed_producer *producer = welcome ? calloc(1, sizeof *producer) : NULL;
     if (producer == NULL || uv_poll_init(&node->loop, &producer->poll, socket) != 0) {
         free(producer);
         close(socket);
@@ -314,8 +392,11 @@ static void on_connection(uv_poll_t *poll, int code, int events)
     producer->node = node;
     producer->socket = socket;
     producer->poll.data = producer;
-    producer->next = feed->producers;
-    feed->producers = producer;
+    tfos__feed_producer **last = &feed->producers;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = producer;
     feed->producer_count++;
     uv_poll_start(&producer->poll, UV_READABLE, on_producer);
 }
@@ -354,7 +435,12 @@ tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error)
     feed->pending_end = &feed->pending;
     tfos__machine_id(feed->machine);
     TFOS_TRY(tfos__key_derive(node->orders.key, TFOS__FEED_TOKEN_PURPOSE, feed->token, error));
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_LANE_BYTES, -1, -1, &feed->lane_bytes, error));
+    int64_t lane_bytes;
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_LANE_BYTES, -1, -1, &lane_bytes, error));
+    feed->lane_bytes = TFOS__LANE_LEAST_BYTES;
+    while (feed->lane_bytes < lane_bytes) {
+        feed->lane_bytes *= 2; /* as lanes are, so that the memory is counted as it is */
+    }
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_MEMORY_BYTES, -1, -1, &feed->memory_bytes, error));
     TFOS_TRY(tfos__bell_new(&feed->bell, error));
     TFOS_TRY(listen_for_producers(feed, error));

@@ -22,6 +22,7 @@ typedef struct tfos__feed_lane {
     tfos__lane *results;
     tfos__bell *bell;              /* a copy of the producer's */
     tfos__feed_producer *producer; /* NULL: it has gone */
+    char queue[TFOS__QUEUE_BYTES];
 } tfos__feed_lane;
 
 /* What an attempt has fed here in the current epoch, kept when its lanes are gone. */
@@ -30,6 +31,21 @@ typedef struct tfos__feed_record {
     uint64_t end_row;
     bool fenced;
 } tfos__feed_record;
+
+/* What the coordinator has said about a feed. A producer may be faster than the coordinator's word of a mark and a new
+ * epoch: it gets its lane when both have come, or its rows would be taken for those of the epoch before. */
+typedef struct tfos__feed_epoch {
+    uint64_t feed;
+    uint64_t epoch;
+} tfos__feed_epoch;
+
+/* Marks that were passed on, and whether the program has ended the queue for all. */
+typedef struct tfos__feed_queue {
+    char name[TFOS__QUEUE_BYTES];
+    uint64_t marks;
+    bool reads;      /* the child does */
+    bool terminated; /* the child wants no more, and the coordinator has not answered yet */
+} tfos__feed_queue;
 
 /* A packet for the child that did not fit its socket. */
 typedef struct tfos__feed_pending {
@@ -51,8 +67,14 @@ typedef struct tfos__node_feed {
     tfos__feed_pending *pending;
     tfos__feed_pending **pending_end;
     size_t pending_count;
-    char queues[256]; /* ",input,": what the child reads */
-    tfos__feed_producer *producers;
+    tfos__feed_queue *queues;
+    size_t queue_count;
+    size_t queue_capacity;
+    char queue_text[1024]; /* ",input,": what the child reads, for the coordinator */
+    tfos__feed_epoch *epochs;
+    size_t epoch_count;
+    size_t epoch_capacity;
+    tfos__feed_producer *producers; /* in the order in which they came */
     size_t producer_count;
     tfos__feed_lane *lanes;
     uint64_t lane_number;
@@ -64,9 +86,6 @@ typedef struct tfos__node_feed {
     tfos__feed_record *records;
     size_t record_count;
     size_t record_capacity;
-    uint64_t mark_feed; /* the last mark that was passed on */
-    uint64_t mark_epoch;
-    bool marked;
 } tfos__node_feed;
 
 /* ---- node_feed.c: producers and lanes ---- */
@@ -87,7 +106,11 @@ void tfos__feed_free_lane(tfos__node_feed *feed, tfos__feed_lane *lane);
 /* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
 void tfos__feed_serve_waiting(tfos__node_feed *feed);
 
-bool tfos__feed_child_reads(const tfos__node_feed *feed, const char *queue);
+/* What is known of a queue; NULL when memory is short. */
+tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
+
+/* The coordinator has begun an epoch of a feed: producers of it may have lanes. */
+tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error);
 
 /* ---- node_feed_child.c: the child, and what the coordinator has to say to it ---- */
 

@@ -33,7 +33,7 @@ static void free_pending(tfos__feed_pending *packet)
 /* Sends what waits, as far as there is room. */
 static void flush_pending(tfos__node_feed *feed)
 {
-    while (feed->pending != NULL) {
+    while (feed->pending != NULL && feed->child >= 0) {
         tfos__feed_pending *first = feed->pending;
         size_t count = 0;
         while (count < TFOS__PACKET_FDS_MOST && first->fds[count] >= 0) {
@@ -57,7 +57,7 @@ static void flush_pending(tfos__node_feed *feed)
 tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *packet, const int *fds, size_t count,
                                   tfos_error *error)
 {
-    if (feed->child < 0) {
+    if (feed->child_ended) {
         return TFOS_OK;
     }
     if (feed->pending_count >= PENDING_MOST) {
@@ -96,28 +96,46 @@ static void forget_lane(tfos__node_feed *feed, uint64_t number)
     }
 }
 
+static void say_terminate(tfos__node *node, const char *queue)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_TERMINATE);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
+    tfos__node_send(node, &message);
+}
+
+static void open_queue(tfos__node *node, tfos__feed_queue *queue)
+{
+    tfos__node_feed *feed = node->feed;
+    size_t used = strlen(feed->queue_text);
+    if (queue->reads) {
+        return;
+    }
+    if (used + strlen(queue->name) + 3 > sizeof feed->queue_text) {
+        tfos__node_note(node, "the program has opened more queues than a status has room for; '%s' is not shown",
+                        queue->name);
+    } else {
+        snprintf(feed->queue_text + used, sizeof feed->queue_text - used, used == 0 ? ",%s," : "%s,", queue->name);
+    }
+    queue->reads = true;
+    tfos__feed_serve_waiting(feed);
+}
+
 static void hear_child(tfos__node *node, const tfos__packet *packet)
 {
     tfos__node_feed *feed = node->feed;
-    tfos__message message;
-    size_t used = strlen(feed->queues);
-    switch (packet->kind) {
-    case TFOS__PACKET_DONE:
+    if (packet->kind == TFOS__PACKET_DONE) {
         forget_lane(feed, packet->id.number);
-        break;
-    case TFOS__PACKET_TERMINATE:
-        tfos__message_init(&message, TFOS__MESSAGE_TERMINATE);
-        tfos__message_put_text(&message, TFOS__FIELD_QUEUE, packet->queue, strlen(packet->queue));
-        tfos__node_send(node, &message);
-        break;
-    case TFOS__PACKET_QUEUE:
-        if (!tfos__feed_child_reads(feed, packet->queue) && used + strlen(packet->queue) + 3 < sizeof feed->queues) {
-            snprintf(feed->queues + used, sizeof feed->queues - used, used == 0 ? ",%s," : "%s,", packet->queue);
-            tfos__feed_serve_waiting(feed);
-        }
-        break;
-    default:
-        break;
+        return;
+    }
+    tfos__feed_queue *queue = tfos__feed_queue_of(feed, packet->queue);
+    if (queue == NULL) {
+        tfos__node_kill(node, TFOS__CAUSE_STOP, "no memory for a queue of the feed");
+    } else if (packet->kind == TFOS__PACKET_TERMINATE) {
+        queue->terminated = true; /* and said again until the coordinator answers */
+        say_terminate(node, queue->name);
+    } else if (packet->kind == TFOS__PACKET_QUEUE) {
+        open_queue(node, queue);
     }
 }
 
@@ -146,6 +164,7 @@ static void on_child(uv_poll_t *poll, int code, int events)
     int fds[TFOS__PACKET_FDS_MOST];
     if (code != 0) {
         close_child(feed);
+        tfos__node_feed_end(node);
         return;
     }
     if ((events & UV_WRITABLE) != 0) {
@@ -157,7 +176,8 @@ static void on_child(uv_poll_t *poll, int code, int events)
         tfos__packet_close_fds(fds);
     }
     if (feed->child >= 0 && status != TFOS_END) {
-        close_child(feed); /* the program has closed it, or is gone, which the keeper tells */
+        close_child(feed);
+        tfos__node_feed_end(node); /* the program has closed it, or is gone, which the keeper tells */
     }
 }
 
@@ -170,21 +190,28 @@ int tfos__node_feed_child(tfos__node *node, tfos_error *error)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return -1;
     }
-    feed->child = pair[0];
-    tfos__packet_init(&packet, TFOS__PACKET_BELL);
-    if (uv_poll_init(&node->loop, &feed->child_poll, pair[0]) != 0 ||
-        tfos__feed_tell_child(feed, &packet, &bell, 1, error) != TFOS_OK) {
+    if (uv_poll_init(&node->loop, &feed->child_poll, pair[0]) != 0) {
+        close(pair[0]);
         close(pair[1]);
         errno = ENOMEM;
         return -1;
     }
+    feed->child = pair[0];
+    tfos__packet_init(&packet, TFOS__PACKET_BELL);
+    if (tfos__packet_send(feed->child, &packet, &bell, 1, error) != TFOS_OK) {
+        close_child(feed);
+        close(pair[1]);
+        errno = ENOMEM;
+        return -1;
+    }
+    flush_pending(feed); /* what was said before there was a child */
     return pair[1];
 }
 
 void tfos__node_feed_end(tfos__node *node)
 {
     tfos__node_feed *feed = node->feed;
-    if (feed == NULL) {
+    if (feed == NULL || feed->child_ended) {
         return;
     }
     feed->child_ended = true;
@@ -225,7 +252,13 @@ void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
     tfos__message_put_number(message, TFOS__FIELD_ROWS, fed);
     tfos__message_put_number(message, TFOS__FIELD_CONSUMED, consumed);
     tfos__message_put_number(message, TFOS__FIELD_LANE_BYTES, (uint64_t)feed->memory_used);
-    tfos__message_put_string(message, TFOS__FIELD_TEXT, feed->queues);
+    tfos__message_put_number(message, TFOS__FIELD_COUNT, tfos__bell_hungry(feed->bell) != 0 ? 1 : 0);
+    tfos__message_put_string(message, TFOS__FIELD_TEXT, feed->queue_text);
+    for (size_t i = 0; i < feed->queue_count; i++) {
+        if (feed->queues[i].terminated) {
+            say_terminate(node, feed->queues[i].name);
+        }
+    }
 }
 
 static tfos__lane_id id_of(const tfos__message *message)
@@ -274,18 +307,36 @@ static void pass_on(tfos__node *node, tfos__packet *packet, const tfos__message 
     }
 }
 
-static void pass_mark(tfos__node *node, const tfos__message *message)
+/* The coordinator says how many marks a queue has had in all, so that one that was missed, or is said again, does no
+ * harm. */
+static void pass_marks(tfos__node *node, const tfos__message *message)
 {
-    tfos__node_feed *feed = node->feed;
+    char name[TFOS__QUEUE_BYTES];
     tfos__packet packet;
-    tfos__packet_init(&packet, TFOS__PACKET_MARK);
-    packet.id = id_of(message);
-    if (feed->marked && feed->mark_feed == packet.id.feed && feed->mark_epoch == packet.id.epoch) {
-        return; /* said again after a reconnect */
+    uint64_t marks = tfos__message_number(message, TFOS__FIELD_COUNT);
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, name, sizeof name);
+    tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, name);
+    for (; queue != NULL && queue->marks < marks; queue->marks++) {
+        tfos__packet_init(&packet, TFOS__PACKET_MARK);
+        packet.id = id_of(message);
+        pass_on(node, &packet, message, NULL, 0);
     }
-    feed->marked = true;
-    feed->mark_feed = packet.id.feed;
-    feed->mark_epoch = packet.id.epoch;
+}
+
+/* With the name of a queue: a program has ended it for all. */
+static void pass_end(tfos__node *node, const tfos__message *message)
+{
+    tfos__packet packet;
+    tfos__packet_init(&packet, TFOS__PACKET_END);
+    if (tfos__message_has(message, TFOS__FIELD_QUEUE)) {
+        char name[TFOS__QUEUE_BYTES];
+        packet.flags = TFOS__PACKET_DROP;
+        tfos__message_copy(message, TFOS__FIELD_QUEUE, name, sizeof name);
+        tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, name);
+        if (queue != NULL) {
+            queue->terminated = false;
+        }
+    }
     pass_on(node, &packet, message, NULL, 0);
 }
 
@@ -325,10 +376,17 @@ static void pass_schema(tfos__node *node, const tfos__message *message)
     tfos__buffer_reset(&entry);
 }
 
+static void begin_epoch(tfos__node *node, const tfos__message *message)
+{
+    tfos_error error;
+    if (tfos__feed_begin_epoch(node->feed, tfos__message_number(message, TFOS__FIELD_FEED),
+                               tfos__message_number(message, TFOS__FIELD_EPOCH), &error) != TFOS_OK) {
+        tfos__node_kill(node, TFOS__CAUSE_STOP, "cannot begin an epoch: %s", error.message);
+    }
+}
+
 void tfos__node_feed_hear(tfos__node *node, const tfos__message *message)
 {
-    tfos__packet packet;
-    uint64_t number = tfos__message_number(message, TFOS__FIELD_FEED);
     if (node->feed == NULL) {
         return;
     }
@@ -337,20 +395,19 @@ void tfos__node_feed_hear(tfos__node *node, const tfos__message *message)
         fence(node, message);
         break;
     case TFOS__MESSAGE_MARK:
-        pass_mark(node, message);
+        pass_marks(node, message);
         break;
     case TFOS__MESSAGE_SCHEMA:
         pass_schema(node, message);
         break;
     case TFOS__MESSAGE_EPOCH:
-        tfos__feed_forget(node->feed, number, tfos__message_number(message, TFOS__FIELD_EPOCH));
+        begin_epoch(node, message);
         break;
     case TFOS__MESSAGE_FEED_CLOSE:
-        tfos__feed_forget(node->feed, number, UINT64_MAX);
+        tfos__feed_forget(node->feed, tfos__message_number(message, TFOS__FIELD_FEED), UINT64_MAX);
         break;
     case TFOS__MESSAGE_END_OF_FEED:
-        tfos__packet_init(&packet, TFOS__PACKET_END);
-        pass_on(node, &packet, message, NULL, 0);
+        pass_end(node, message);
         break;
     default:
         break;

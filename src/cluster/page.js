@@ -65,6 +65,10 @@ function size(bytes) {
   return `${unit === 0 || bytes >= 100 ? Math.round(bytes) : bytes.toFixed(1)} ${units[unit]}`;
 }
 
+function count(number) {
+  return number.toLocaleString('en-US').replaceAll(',', '\u202f');
+}
+
 /* Colours and the like that programs print for terminals. */
 function plain(text) {
   // eslint-disable-next-line no-control-regex
@@ -83,7 +87,7 @@ function toggleLog(row) {
     row.logLine.setAttribute('role', 'row');
     const cell = make('td', '', row.logLine);
     cell.setAttribute('role', 'cell');
-    cell.colSpan = 10;
+    cell.colSpan = 12;
     row.log = make('pre', '', cell);
     row.log.tabIndex = 0;
     row.log.setAttribute('aria-label', `End of the log of ${row.name}`);
@@ -119,6 +123,8 @@ function makeRow(node) {
   row.cpu = cell('CPU', 'number');
   row.memory = cell('Memory', 'number');
   row.gpus = cell('GPUs');
+  row.fed = cell('Rows', 'number fed');
+  row.rate = cell('Rows/s', 'number fed');
   row.heard = cell('Last heard', 'number');
   row.logButton = make('button', '', cell('Log'));
   row.logButton.type = 'button';
@@ -165,6 +171,8 @@ function showNode(row, node) {
   setText(row.cpu, alive ? `${Math.round(node.cpu_share * 100)} %` : '–');
   setText(row.memory, alive ? size(node.rss_bytes) : '–');
   setText(row.gpus, node.gpus || '–');
+  setText(row.fed, node.feed ? `${count(node.feed.consumed_rows)} of ${count(node.feed.fed_rows)}` : '–');
+  setText(row.rate, node.feed && alive ? count(Math.round(node.feed.rows_per_s)) : '–');
   setText(row.heard, alive ? `${node.heard_s.toFixed(1)} s` : '–');
   row.logButton.setAttribute('aria-label', `Log of ${node.node}`);
   showLog(row, node.log);
@@ -272,6 +280,43 @@ function showTensorBoard(nodes) {
   }
 }
 
+const FEED_STATES = { open: 'good', closed: 'still', ended: 'still', failed: 'bad' };
+
+/* The newest first. */
+function showFeeds(nodes, feeds) {
+  const body = element('feeds');
+  document.body.classList.toggle('unfed', !nodes.some((node) => node.feed));
+  element('feeds-section').hidden = feeds.length === 0;
+  while (body.children.length > feeds.length) {
+    body.lastChild.remove();
+  }
+  [...feeds].reverse().forEach((feed, at) => {
+    const line = body.children[at] || makeFeedLine(body);
+    const texts = [`${feed.feed} · ${feed.kind}`, feed.queue, feed.state, feed.epoch + 1, feed.partitions,
+      feed.complete, feed.feeding, feed.skipped, feed.rows];
+    texts.forEach((text, cell) => {
+      const target = cell === 2 ? line.children[cell].firstChild : line.children[cell];
+      setText(target, typeof text === 'number' ? count(text) : text);
+    });
+    setClass(line.children[2].firstChild, `badge ${FEED_STATES[feed.state] || 'still'}`);
+  });
+}
+
+function makeFeedLine(body) {
+  const labels = ['Feed', 'Queue', 'State', 'Epoch', 'Partitions', 'Complete', 'Feeding', 'Skipped', 'Rows'];
+  const line = make('tr', '', body);
+  line.setAttribute('role', 'row');
+  labels.forEach((label, at) => {
+    const cell = make(at === 0 ? 'th' : 'td', at > 2 ? 'number' : '', line);
+    cell.setAttribute('role', at === 0 ? 'rowheader' : 'cell');
+    cell.dataset.label = label;
+    if (at === 2) {
+      make('span', 'badge', cell);
+    }
+  });
+  return line;
+}
+
 function showRefused(connections) {
   const list = element('refused');
   const lines = Object.keys(CAUSES).filter((key) => connections[key] > 0)
@@ -297,6 +342,7 @@ function show(status) {
   setText(element('failure'), plain(status.failure));
   showTensorBoard(status.nodes);
   showNodes(status.nodes);
+  showFeeds(status.nodes, status.feeds);
   showRefused(status.connections);
   element('gone').hidden = true;
   lastSeen = new Date(); // by the reader's clock, which need not agree with the coordinator's

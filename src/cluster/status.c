@@ -7,7 +7,7 @@
 
 /* What is not UTF-8 (a program may print anything, and a log is cut where its memory ends) becomes U+FFFD, so that
  * every reader of JSON takes it. */
-enum { ENDED_BYTES = 500, FAILURE_BYTES = 100000 };
+enum { ENDED_BYTES = 500, FAILURE_BYTES = 100000, FEEDS_MOST = 50 };
 
 static struct json_object *make_text(const char *text)
 {
@@ -135,8 +135,56 @@ static struct json_object *describe_node(const tfos__roster *roster, uint32_t in
     return object;
 }
 
-char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, const tfos__status_logs *logs,
-                        uint64_t now_ms, uint64_t wall_ms)
+static struct json_object *describe_feed(const tfos__feed_view *feed)
+{
+    struct json_object *object = json_object_new_object();
+    const tfos__ledger_counts *counts = &feed->counts;
+    add_number(object, "feed", feed->feed);
+    add_text(object, "queue", feed->queue);
+    add_text(object, "kind", feed->inference ? "inference" : "train");
+    add_text(object, "state", counts->failed ? "failed" : counts->ended ? "ended" : !feed->open ? "closed" : "open");
+    add_number(object, "epoch", counts->epoch);
+    add_number(object, "partitions", counts->partitions);
+    add_number(object, "complete", counts->complete);
+    add_number(object, "feeding", counts->feeding);
+    add_number(object, "waiting", counts->waiting);
+    add_number(object, "skipped", counts->skipped);
+    add_number(object, "rows", counts->rows);
+    add_number(object, "dropped_rows", feed->dropped);
+    add_number(object, "takeovers", counts->takeovers);
+    add_number(object, "duplicate_rows", counts->duplicates);
+    return object;
+}
+
+/* The last of them: a streaming job makes one for each batch. */
+static struct json_object *describe_feeds(const tfos__feeds *feeds)
+{
+    struct json_object *list = json_object_new_array();
+    tfos__feed_view view;
+    size_t count = tfos__feeds_count(feeds);
+    for (size_t i = count > FEEDS_MOST ? count - FEEDS_MOST : 0; tfos__feeds_view(feeds, i, &view); i++) {
+        json_object_array_add(list, describe_feed(&view));
+    }
+    return list;
+}
+
+static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t index)
+{
+    tfos__fed fed;
+    tfos__feeds_of_node(feeds, index, &fed);
+    if (fed.is_fed) {
+        struct json_object *object = json_object_new_object();
+        add_number(object, "fed_rows", fed.fed_rows);
+        add_number(object, "consumed_rows", fed.consumed_rows);
+        add_seconds(object, "rows_per_s", fed.rows_per_second);
+        add_number(object, "lane_bytes", fed.lane_bytes);
+        json_object_object_add(object, "hungry", json_object_new_boolean(fed.hungry));
+        json_object_object_add(node, "feed", object);
+    }
+}
+
+char *tfos__status_json(const tfos__roster *roster, const tfos__feeds *feeds, const tfos__peer_counts *counts,
+                        const tfos__status_logs *logs, uint64_t now_ms, uint64_t wall_ms)
 {
     const tfos__roster_options *options = tfos__roster_options_of(roster);
     struct json_object *object = json_object_new_object();
@@ -150,9 +198,12 @@ char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *cou
     add_number(object, "registered", tfos__roster_registered(roster));
     add_beginning(object, "failure", tfos__roster_failure(roster), FAILURE_BYTES);
     for (uint32_t i = 0; i < options->roles.nodes; i++) {
-        json_object_array_add(nodes, describe_node(roster, i, is_wanted(logs, i), now_ms));
+        struct json_object *node = describe_node(roster, i, is_wanted(logs, i), now_ms);
+        add_fed(node, feeds, i);
+        json_object_array_add(nodes, node);
     }
     json_object_object_add(object, "nodes", nodes);
+    json_object_object_add(object, "feeds", describe_feeds(feeds));
     add_number(peers, "accepted", counts->accepted);
     add_number(peers, "refused_key", counts->refused_key);
     add_number(peers, "refused_version", counts->refused_version);

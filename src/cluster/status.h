@@ -2,7 +2,7 @@
 #ifndef TFOS_CLUSTER_STATUS_H
 #define TFOS_CLUSTER_STATUS_H
 
-#include "cluster/roster.h"
+#include "cluster/feeds.h"
 
 /* What the coordinator counts about those who connect. */
 typedef struct tfos__peer_counts {
@@ -25,7 +25,7 @@ void tfos__status_logs_parse(const char *query, tfos__status_logs *out);
 
 /* A JSON object on the heap, which the caller frees; NULL when memory is short. `wall_ms` is the time of day. It is
  * valid UTF-8 whatever nodes have sent. */
-char *tfos__status_json(const tfos__roster *roster, const tfos__peer_counts *counts, const tfos__status_logs *logs,
-                        uint64_t now_ms, uint64_t wall_ms);
+char *tfos__status_json(const tfos__roster *roster, const tfos__feeds *feeds, const tfos__peer_counts *counts,
+                        const tfos__status_logs *logs, uint64_t now_ms, uint64_t wall_ms);
 
 #endif

@@ -299,6 +299,7 @@ bool tfos__ledger_count(const tfos__ledger *ledger, uint64_t feed, tfos__ledger_
         .skipped = skips ? record->about.partitions - record->complete - record->feeding : 0,
         .takeovers = record->takeovers,
         .duplicates = record->duplicates,
+        .begun = record->begun,
         .ended = record->ended,
         .failed = record->failed,
     };

@@ -124,6 +124,7 @@ typedef struct tfos__ledger_counts {
     uint64_t skipped;    /* partitions that will not be completed because the feed has ended */
     uint64_t takeovers;  /* in all epochs: attempts that went on where another had stopped */
     uint64_t duplicates; /* in all epochs: rows of attempts after which the partition was fed again */
+    bool begun;          /* an epoch has */
     bool ended;
     bool failed;
 } tfos__ledger_counts;

@@ -27,7 +27,7 @@ typedef enum tfos__packet_kind {
     TFOS__PACKET_LANE,      /* node → both: id, queue, flags; fds: lane; to the child also the producer's bell; with
                              * INFERENCE last of all the lane of the results */
     TFOS__PACKET_BUSY,      /* node → producer: no memory for another lane now; LANE follows when there is */
-    TFOS__PACKET_REFUSED,   /* node → producer: text says why */
+    TFOS__PACKET_REFUSED,   /* node → producer: text says why; flags: ENDED */
     TFOS__PACKET_SCHEMA,    /* node → child: queue; fds: a sealed memfd with an entry of kind SCHEMA */
     TFOS__PACKET_MARK,      /* node → child: queue, id.feed, id.epoch */
     TFOS__PACKET_END,       /* node → child: queue ("": all): nothing more comes; flags: DROP what is there */
@@ -39,6 +39,7 @@ typedef enum tfos__packet_kind {
 enum {
     TFOS__PACKET_INFERENCE = 1, /* OPEN, LANE: a lane for results comes with it */
     TFOS__PACKET_DROP = 2,      /* END: rows that are still in lanes are not wanted */
+    TFOS__PACKET_ENDED = 4,     /* REFUSED: the program has ended, and nothing is wrong with the producer */
     TFOS__PACKET_FDS_MOST = 3,
     TFOS__PACKET_TOKEN_BYTES = 32,
     TFOS__QUEUE_BYTES = 64, /* of a name, with its end */

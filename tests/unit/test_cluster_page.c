@@ -19,10 +19,14 @@ static const char sample[] =
     "\"failure\":\"\",\"nodes\":["
     "{\"node\":\"worker:0\",\"host\":\"h\\\"1\",\"state\":\"running\",\"uptime_s\":12.5,\"heard_s\":0.25,\"cpu_s\":3."
     "125,"
-    "\"rss_bytes\":12345678901},"
+    "\"rss_bytes\":12345678901,\"feed\":{\"fed_rows\":30,\"consumed_rows\":20,\"rows_per_s\":5.5,\"lane_bytes\":65536,"
+    "\"hungry\":false}},"
     "{\"node\":\"worker:1\",\"host\":\"\",\"state\":\"absent\"},"
     "{\"node\":\"worker:2\",\"host\":\"h2\",\"state\":\"running\",\"uptime_s\":1,\"heard_s\":0,\"cpu_s\":0,"
     "\"rss_bytes\":0}],"
+    "\"feeds\":[{\"feed\":4,\"queue\":\"in\\\"put\",\"complete\":1,\"feeding\":2,\"waiting\":0,\"skipped\":3,\"rows\":"
+    "77,"
+    "\"dropped_rows\":5,\"duplicate_rows\":6}],"
     "\"connections\":{\"accepted\":7,\"refused_key\":1,\"refused_version\":2,\"refused_slow\":3,\"refused_other\":4}}";
 
 static tfos__status_logs asked;
@@ -170,6 +174,13 @@ static void speaks_prometheus(void **state)
         "\ntfos_node_resident_memory_bytes{node=\"worker:0\",host=\"h\\\"1\"} 12345678901\n",
         "\ntfos_node_uptime_seconds{node=\"worker:0\",host=\"h\\\"1\"} 12.5\n",
         "\ntfos_node_heartbeat_age_seconds{node=\"worker:0\",host=\"h\\\"1\"} 0.25\n",
+        "\n# TYPE tfos_node_fed_rows_total counter\ntfos_node_fed_rows_total{node=\"worker:0\",host=\"h\\\"1\"} 30\n#",
+        "\ntfos_node_consumed_rows_total{node=\"worker:0\",host=\"h\\\"1\"} 20\n",
+        "\ntfos_node_lane_bytes{node=\"worker:0\",host=\"h\\\"1\"} 65536\n",
+        "\ntfos_feed_partitions{feed=\"4\",queue=\"in\\\"put\",state=\"complete\"} 1\n",
+        "\ntfos_feed_partitions{feed=\"4\",queue=\"in\\\"put\",state=\"skipped\"} 3\n",
+        "\ntfos_feed_rows{feed=\"4\",queue=\"in\\\"put\"} 77\n",
+        "\ntfos_feed_dropped_rows{feed=\"4\",queue=\"in\\\"put\"} 5\n",
         "\ntfos_connections_accepted_total 7\n",
         "\ntfos_connections_refused_total{cause=\"slow\"} 3\n",
         "\n# TYPE tfos_coordinator_resident_memory_bytes gauge\ntfos_coordinator_resident_memory_bytes ",
@@ -223,16 +234,39 @@ static tfos__roster *make_roster(void)
     return roster;
 }
 
-static struct json_object *status_of(const tfos__roster *roster, const char *query, uint64_t now_ms)
+static void ignore_producer(void *context, uint64_t producer, const tfos__message *message)
+{
+    (void)context, (void)producer, (void)message;
+}
+
+static tfos__feeds *make_feeds(tfos__roster *roster)
+{
+    const tfos__feeds_calls calls = {
+        .to_node = ignore_node, .to_driver = ignore_driver, .to_producer = ignore_producer};
+    tfos__feeds *feeds = NULL;
+    assert_int_equal(tfos__feeds_new(roster, &calls, &feeds, NULL), TFOS_OK);
+    return feeds;
+}
+
+static struct json_object *status_with(const tfos__roster *roster, const tfos__feeds *feeds, const char *query,
+                                       uint64_t now_ms)
 {
     const tfos__peer_counts counts = {.accepted = 1};
     tfos__status_logs logs;
     tfos__status_logs_parse(query, &logs);
-    char *text = tfos__status_json(roster, &counts, &logs, now_ms, 0);
+    char *text = tfos__status_json(roster, feeds, &counts, &logs, now_ms, 0);
     assert_non_null(text);
     assert_int_equal(tfos__utf8_valid_prefix(text, strlen(text)), strlen(text));
     struct json_object *status = json_tokener_parse(text);
     free(text);
+    return status;
+}
+
+static struct json_object *status_of(tfos__roster *roster, const char *query, uint64_t now_ms)
+{
+    tfos__feeds *feeds = make_feeds(roster);
+    struct json_object *status = status_with(roster, feeds, query, now_ms);
+    tfos__feeds_free(feeds);
     return status;
 }
 
@@ -302,6 +336,70 @@ static void gives_its_address(void **state)
     tfos__page_close(NULL);
 }
 
+static void expect_number(struct json_object *object, const char *key, double expected)
+{
+    double found = json_object_get_double(json_object_object_get(object, key));
+    if (found < expected || found > expected) {
+        fail_msg("%s is %f, not %f", key, found, expected);
+    }
+}
+
+static void shows_what_was_fed(void **state)
+{
+    (void)state;
+    tfos__roster *roster = make_roster();
+    tfos__feeds *feeds = make_feeds(roster);
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REGISTER);
+    tfos__message_put_string(&message, TFOS__FIELD_FEED_NAME, "socket");
+    tfos__feeds_hear_node(feeds, 1, &message, 2000);
+    tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 700);
+    tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, 600);
+    tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, 65536);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
+    tfos__feeds_hear_node(feeds, 1, &message, 4000);
+    for (uint64_t feed = 1; feed <= 60; feed++) {
+        tfos__message_init(&message, TFOS__MESSAGE_FEED);
+        tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+        tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, 3);
+        tfos__message_put_string(&message, TFOS__FIELD_QUEUE, "input");
+        tfos__feeds_obey(feeds, &message, 4000);
+    }
+    tfos__message_init(&message, TFOS__MESSAGE_EPOCH);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, 60);
+    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, 2);
+    tfos__feeds_obey(feeds, &message, 4000);
+    message.type = TFOS__MESSAGE_ADMIT;
+    tfos__feeds_hear_producer(feeds, 9, &message, 4000);
+    struct json_object *status = status_with(roster, feeds, "", 4000);
+    assert_null(of_node(status, 0, "feed"));
+    struct json_object *fed = of_node(status, 1, "feed");
+    expect_number(fed, "fed_rows", 700);
+    expect_number(fed, "consumed_rows", 600);
+    expect_number(fed, "lane_bytes", 65536);
+    expect_number(fed, "rows_per_s", 300);
+    assert_true(json_object_get_boolean(json_object_object_get(fed, "hungry")));
+    struct json_object *list = json_object_object_get(status, "feeds");
+    assert_int_equal(json_object_array_length(list), 50); /* the last of them */
+    struct json_object *last = json_object_array_get_idx(list, 49);
+    expect_number(last, "feed", 60);
+    expect_number(last, "epoch", 2);
+    expect_number(last, "partitions", 3);
+    expect_number(last, "feeding", 1);
+    expect_number(last, "skipped", 0);
+    assert_string_equal(json_object_get_string(json_object_object_get(last, "state")), "open");
+    json_object_put(status);
+    tfos__feeds_end(feeds);
+    status = status_with(roster, feeds, "", 4000);
+    last = json_object_array_get_idx(json_object_object_get(status, "feeds"), 49);
+    assert_string_equal(json_object_get_string(json_object_object_get(last, "state")), "ended");
+    expect_number(last, "skipped", 2);
+    json_object_put(status);
+    tfos__feeds_free(feeds);
+    tfos__roster_free(roster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +410,7 @@ int main(void)
         cmocka_unit_test(reads_whose_logs_are_wanted),
         cmocka_unit_test(speaks_prometheus),
         cmocka_unit_test(is_valid_whatever_nodes_send),
+        cmocka_unit_test(shows_what_was_fed),
         cmocka_unit_test(counts_time_until_the_end),
         cmocka_unit_test(gives_its_address),
     };

@@ -1,0 +1,152 @@
+/* Producers, as the coordinator hears them. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "cluster/feeds_state.h"
+
+/* ---- producers ---- */
+
+static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *message)
+{
+    tfos_error error;
+    tfos__known_producer asking = {.number = number, .attempt = tfos__feeds_attempt_of(message)};
+    asking.feed = asking.attempt.feed;
+    tfos__message_copy(message, TFOS__FIELD_MACHINE, asking.machine, sizeof asking.machine);
+    if (tfos__array_reserve(&feeds->producers, feeds->producer_count, &feeds->producer_capacity,
+                            sizeof *feeds->producers, &error) != TFOS_OK) {
+        tfos__feeds_refuse(feeds, number, &error);
+        return;
+    }
+    feeds->producers[feeds->producer_count++] = asking;
+    tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+}
+
+static void take_schema(tfos__feeds *feeds, tfos__known_feed *which, const tfos__message *message)
+{
+    tfos__message schema;
+    if (which->schema != NULL || (which->schema = tfos__message_duplicate(message, TFOS__FIELD_TEXT)) == NULL) {
+        return;
+    }
+    tfos__feeds_make_schema(which, &schema);
+    tfos__feeds_tell_nodes(feeds, &schema);
+}
+
+static void take_unfit(tfos__feeds *feeds, tfos__known_feed *which, uint64_t number, const tfos__message *message)
+{
+    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
+    tfos_error error = {.status = status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_INVALID};
+    tfos__ledger_counts counts;
+    tfos__message_copy(message, TFOS__FIELD_TEXT, error.message, sizeof error.message);
+    tfos__ledger_fail(feeds->ledger, number, &error);
+    if (tfos__ledger_count(feeds->ledger, which->number, &counts) && counts.failed) {
+        tfos__feeds_fail(feeds, which, &error);
+    }
+}
+
+/* Rows that a program has left behind because it had finished are dropped; if it was killed, the cluster fails, and
+ * the producer must not think that all is well. The node's last word tells, and comes later than the end of its lanes.
+ */
+static bool is_decided(const tfos__feeds *feeds, const tfos__known_producer *who)
+{
+    const char *at = who->waits_for != NULL ? who->waits_for : "";
+    while (*at != '\0') {
+        char *end;
+        unsigned long index = strtoul(at, &end, 10);
+        if (end == at || index >= feeds->node_count || !feeds->nodes[index].gone) {
+            return false;
+        }
+        at = end + (*end == '\n' ? 1 : 0);
+    }
+    return who->dropped == 0 || tfos__roster_phase(feeds->roster) < TFOS__PHASE_STOPPING;
+}
+
+static void complete(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_feed *which)
+{
+    tfos__message answer;
+    if (!who->waits || !is_decided(feeds, who)) {
+        return;
+    }
+    who->waits = false;
+    which->dropped += who->dropped;
+    which->moved_ms = feeds->now_ms;
+    tfos__ledger_complete(feeds->ledger, who->number);
+    tfos__message_init(&answer, TFOS__MESSAGE_COMPLETE);
+    feeds->calls.to_producer(feeds->calls.context, who->number, &answer);
+}
+
+void tfos__feeds_judge(tfos__feeds *feeds)
+{
+    for (size_t i = 0; i < feeds->producer_count; i++) {
+        tfos__known_feed *which = tfos__feeds_find(feeds, feeds->producers[i].feed);
+        if (which != NULL) {
+            complete(feeds, &feeds->producers[i], which);
+        }
+    }
+}
+
+/* False when memory is short. */
+static bool take_complete(tfos__known_producer *who, const tfos__message *message)
+{
+    who->dropped = tfos__message_number(message, TFOS__FIELD_COUNT);
+    free(who->waits_for);
+    who->waits_for = tfos__message_duplicate(message, TFOS__FIELD_PLACES);
+    who->waits = true;
+    return who->waits_for != NULL;
+}
+
+void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__message *message, uint64_t now_ms)
+{
+    tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
+    tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
+    tfos_error error;
+    feeds->now_ms = now_ms;
+    if (message->type == TFOS__MESSAGE_ADMIT && who == NULL) {
+        admit(feeds, number, message);
+        return;
+    }
+    if (which == NULL) {
+        return;
+    }
+    switch (message->type) {
+    case TFOS__MESSAGE_EXHAUSTED:
+        tfos__ledger_exhaust(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_ROWS));
+        break;
+    case TFOS__MESSAGE_COMPLETE:
+        if (take_complete(who, message)) {
+            complete(feeds, who, which);
+        } else {
+            tfos__fail_memory(&error, 1);
+            tfos__feeds_refuse(feeds, number, &error);
+        }
+        break;
+    case TFOS__MESSAGE_UNFIT:
+        take_unfit(feeds, which, number, message);
+        break;
+    case TFOS__MESSAGE_SCHEMA:
+        take_schema(feeds, which, message);
+        break;
+    default:
+        break;
+    }
+}
+
+void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t number)
+{
+    tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
+    if (who == NULL) {
+        return;
+    }
+    tfos__known_feed *which = tfos__feeds_find(feeds, who->feed);
+    if (which != NULL && who->granted) {
+        which->producers--;
+    }
+    free(who->waits_for);
+    *who = feeds->producers[--feeds->producer_count];
+    size_t count = 0;
+    for (uint32_t i = 0; i < feeds->node_count; i++) {
+        if (feeds->nodes[i].known && !feeds->nodes[i].gone) {
+            feeds->alive[count++] = i;
+        }
+    }
+    tfos__ledger_leave(feeds->ledger, number, feeds->alive, count);
+}

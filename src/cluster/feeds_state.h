@@ -1,0 +1,104 @@
+/* The inside of the feeds of a cluster, for the files that make it up. */
+#ifndef TFOS_CLUSTER_FEEDS_STATE_H
+#define TFOS_CLUSTER_FEEDS_STATE_H
+
+#include "cluster/feeds.h"
+
+typedef struct tfos__known_feed {
+    uint64_t number;
+    char queue[64];
+    uint64_t flags;
+    uint64_t partitions;
+    uint64_t timeout_ms;
+    uint64_t epoch;
+    bool open;
+    bool failed;        /* the driver knows */
+    uint64_t dropped;   /* rows that were in the lanes of programs that had ended */
+    uint64_t consumed;  /* by all nodes, when it last grew … */
+    uint64_t moved_ms;  /* … and when that was */
+    uint64_t producers; /* that were let in and have not left */
+    char *schema;       /* of the first rows; NULL: not known yet */
+} tfos__known_feed;
+
+typedef struct tfos__fed_node {
+    bool known;
+    bool gone;
+    char name[101];
+    char machine[64];
+    uint16_t port;
+    char queues[1024]; /* that its program has opened: ",input,validation," */
+    tfos__fed fed;
+    uint64_t rate_ms;
+    uint64_t rate_rows;
+} tfos__fed_node;
+
+typedef struct tfos__known_producer {
+    uint64_t number;
+    uint64_t feed;
+    char machine[64];
+    tfos__attempt attempt;
+    bool granted;
+    bool waits;       /* to hear that its partition is complete, until it is known … */
+    char *waits_for;  /* … how the programs of these nodes ended ("3\n7\n"), … */
+    uint64_t dropped; /* … which left so many rows behind */
+} tfos__known_producer;
+
+/* A queue, whichever feeds it has had. */
+typedef struct tfos__known_queue {
+    char name[64];
+    uint64_t marks;  /* ends of epochs, in all */
+    bool terminated; /* a program wants no more of it */
+} tfos__known_queue;
+
+struct tfos__feeds {
+    tfos__roster *roster;
+    tfos__feeds_calls calls;
+    tfos__ledger *ledger;
+    tfos__known_feed *feeds;
+    size_t feed_count;
+    size_t feed_capacity;
+    tfos__known_producer *producers;
+    size_t producer_count;
+    size_t producer_capacity;
+    tfos__known_queue *queues;
+    size_t queue_count;
+    size_t queue_capacity;
+    uint32_t node_count;
+    tfos__fed_node *nodes;
+    uint32_t *alive; /* scratch */
+    bool ended;      /* END_OF_FEED was said */
+    bool stopped;    /* the cluster is ending */
+    uint64_t now_ms;
+};
+
+/* ---- feeds.c ---- */
+
+tfos__known_feed *tfos__feeds_find(const tfos__feeds *feeds, uint64_t number);
+tfos__known_producer *tfos__feeds_find_producer(const tfos__feeds *feeds, uint64_t number);
+
+/* NULL when memory is short. */
+tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name);
+
+void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state,
+                             const tfos_error *error);
+void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message);
+
+/* The driver is told once. */
+void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
+
+tfos__attempt tfos__feeds_attempt_of(const tfos__message *message);
+
+/* Answers a producer that the ledger knows nothing of. */
+void tfos__feeds_refuse(tfos__feeds *feeds, uint64_t producer, const tfos_error *error);
+
+void tfos__feeds_make_epoch(const tfos__known_feed *feed, tfos__message *out);
+void tfos__feeds_make_mark(const tfos__known_queue *queue, tfos__message *out);
+void tfos__feeds_make_schema(const tfos__known_feed *feed, tfos__message *out);
+void tfos__feeds_make_end(const tfos__known_queue *queue, tfos__message *out); /* NULL: of all */
+
+/* ---- feeds_producer.c ---- */
+
+/* Looks whether producers that wait for a judgement can be answered. */
+void tfos__feeds_judge(tfos__feeds *feeds);
+
+#endif
