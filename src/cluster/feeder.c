@@ -189,6 +189,19 @@ static void hear_hungry(tfos_feeder *feeder, const tfos__message *message)
     }
 }
 
+/* A feed that has ended wants no more. But where results are waited for, only a program can say so: they must not be
+ * missing without a word. */
+static tfos_status tell_end(const tfos_feeder *feeder, tfos_error *error)
+{
+    if ((feeder->flags & TFOS__FEED_INFERENCE) == 0 || feeder->terminated) {
+        return TFOS_END;
+    }
+    return tfos__fail(error, TFOS_MISMATCH,
+                      "every program has ended before all rows of partition %" PRIu64
+                      " had their results: a program must take rows until the feed ends, and give one result for each",
+                      feeder->id.partition);
+}
+
 /* Reads what the coordinator has sent; waits for it at most so long. END: the feed wants no more. */
 static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfos_error *error)
 {
@@ -202,7 +215,8 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
         switch (message.type) {
         case TFOS__MESSAGE_STOP:
             feeder->ended = true;
-            return TFOS_END;
+            feeder->terminated = tfos__message_number(&message, TFOS__FIELD_COUNT) != 0;
+            return tell_end(feeder, error);
         case TFOS__MESSAGE_ADMITTED: /* the feed has failed elsewhere */
         case TFOS__MESSAGE_REFUSED:
             return fail_as_told(&message, error);
@@ -253,7 +267,7 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
 tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
 {
     if (feeder->ended) {
-        return TFOS_END;
+        return tell_end(feeder, error);
     }
     if (feeder->patience.interrupted != NULL && feeder->patience.interrupted(feeder->patience.context)) {
         return tfos__fail(error, TFOS_CANCELLED, "the task was interrupted while it was feeding");
@@ -476,7 +490,7 @@ tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos
     int64_t rows = tfos_batch_rows(batch);
     int64_t first = 0;
     if (feeder->ended) {
-        return TFOS_END;
+        return tell_end(feeder, error);
     }
     TFOS_TRY(set_schema(feeder, tfos_batch_schema(batch), error));
     while (first < rows) {
@@ -532,14 +546,21 @@ static tfos_status end_partition(tfos_feeder *feeder, tfos__place *place, tfos_e
     return status == TFOS_CANCELLED ? TFOS_OK : status;
 }
 
+/* Whether the task has what it wants, whatever becomes of the feed. */
+static bool has_all_results(const tfos_feeder *feeder)
+{
+    return (feeder->flags & TFOS__FEED_INFERENCE) != 0 && feeder->expected_first == feeder->expected_count;
+}
+
 tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
 {
     tfos__message message;
-    if (feeder->ended) {
-        return TFOS_END;
-    }
     if (feeder->exhausted) {
         return TFOS_OK;
+    }
+    if (feeder->ended) {
+        feeder->exhausted = has_all_results(feeder);
+        return feeder->exhausted ? TFOS_OK : tell_end(feeder, error);
     }
     for (size_t i = 0; i < feeder->place_count; i++) {
         look_whether_finished(&feeder->places[i]);
@@ -596,10 +617,10 @@ static tfos_status say_complete(tfos_feeder *feeder, tfos_error *error)
     return status;
 }
 
-tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
+static tfos_status finish(tfos_feeder *feeder, tfos_error *error)
 {
     if (feeder->ended) {
-        return TFOS_END;
+        return tell_end(feeder, error);
     }
     if (feeder->row < feeder->fed) {
         return tfos__fail(error, TFOS_MISMATCH,
@@ -615,6 +636,12 @@ tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
         TFOS_TRY(hear_coordinator(feeder, -1, error));
     }
     return TFOS_OK;
+}
+
+tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos_status status = finish(feeder, error);
+    return status == TFOS_MISMATCH && feeder->ended && feeder->exhausted && has_all_results(feeder) ? TFOS_OK : status;
 }
 
 void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure)

@@ -64,7 +64,8 @@ struct tfos_feeder {
     uint64_t schema_number;
     bool schema_told; /* to the coordinator */
 
-    bool ended; /* the feed wants no more */
+    bool ended;      /* the feed wants no more … */
+    bool terminated; /* … because a program has said so */
     bool exhausted;
     bool acknowledged; /* the coordinator knows that the partition is complete */
     int64_t batch_bytes;
@@ -84,7 +85,8 @@ struct tfos_feeder {
 
 /* ---- feeder.c ---- */
 
-/* Looks at everything that may have changed. END: the feed wants no more. */
+/* Looks at everything that may have changed. END: the feed wants no more. MISMATCH: of inference, and no program has
+ * said so, thus rows have no results. */
 tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
 
 /* ---- feeder_results.c ---- */

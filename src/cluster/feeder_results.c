@@ -145,7 +145,11 @@ static tfos_status explain_missing(tfos_feeder *feeder, tfos_error *error)
 {
     tfos_error missing = error != NULL ? *error : (tfos_error){.status = TFOS_MISMATCH};
     for (int64_t deadline = tfos__clock_ms() + EXPLAIN_MS; tfos__clock_ms() < deadline;) {
-        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        tfos_status status = tfos__feeder_look_around(feeder, error);
+        if (status == TFOS_MISMATCH) {
+            break;
+        }
+        TFOS_TRY(status);
         tfos__bell_wait(feeder->bell, tfos__bell_read(feeder->bell), WAIT_MS);
     }
     if (error != NULL) {

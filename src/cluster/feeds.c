@@ -201,7 +201,7 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
     tfos__feeds *feeds = context;
     const tfos__known_feed *which = tfos__feeds_find(feeds, number);
     tfos__message message;
-    if (which != NULL && which->epoch == epoch && (which->flags & TFOS__FEED_INFERENCE) == 0) {
+    if (which != NULL && which->epoch == epoch && !tfos__feeds_is_inference(which)) {
         tfos__known_queue *queue = tfos__feeds_queue(feeds, which->queue); /* it was made with the feed */
         queue->marks++;
         tfos__feeds_make_mark(queue, &message);
@@ -212,14 +212,46 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
 static void on_stop(void *context, uint64_t number)
 {
     tfos__feeds *feeds = context;
+    const tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
+    const tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_STOP);
+    if (which != NULL && tfos__feeds_queue(feeds, which->queue)->terminated) {
+        tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
+    }
     feeds->calls.to_producer(feeds->calls.context, number, &message);
 }
 
-void tfos__feeds_refuse(tfos__feeds *feeds, uint64_t number, const tfos_error *error)
+void tfos__feeds_answer(tfos__feeds *feeds, uint64_t number, tfos__admission admission, const tfos_error *error)
 {
-    on_answer(feeds, number, TFOS__ADMISSION_FAILED, 0, error);
+    on_answer(feeds, number, admission, 0, error);
+}
+
+bool tfos__feeds_is_inference(const tfos__known_feed *which)
+{
+    return (which->flags & TFOS__FEED_INFERENCE) != 0;
+}
+
+void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_error *error)
+{
+    tfos__ledger_break(feeds->ledger, which->number, error);
+    for (size_t i = 0; tfos__feeds_is_inference(which) && i < feeds->producer_count; i++) {
+        if (feeds->producers[i].feed == which->number) {
+            on_answer(feeds, feeds->producers[i].number, TFOS__ADMISSION_FAILED, 0, error);
+        }
+    }
+    tfos__feeds_fail(feeds, which, error);
+}
+
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, const char *state)
+{
+    tfos__ledger_end(feeds->ledger, which->number);
+    for (size_t i = 0; tfos__feeds_is_inference(which) && i < feeds->producer_count; i++) {
+        if (feeds->producers[i].feed == which->number) {
+            on_stop(feeds, feeds->producers[i].number);
+        }
+    }
+    tfos__feeds_tell_driver(feeds, which, state, NULL);
 }
 
 /* ---- making one ---- */
@@ -281,8 +313,7 @@ static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, t
     const tfos__ledger_feed ledger_feed = {.feed = opened.number,
                                            .partitions = opened.partitions,
                                            .determinate = (flags & TFOS__FEED_DETERMINATE) != 0,
-                                           .again = (flags & TFOS__FEED_AGAIN) != 0,
-                                           .results = (flags & TFOS__FEED_INFERENCE) != 0};
+                                           .again = (flags & TFOS__FEED_AGAIN) != 0};
     tfos__message_copy(message, TFOS__FIELD_QUEUE, opened.queue, sizeof opened.queue);
     if (feeds->feed_count >= FEEDS_MOST) {
         return tfos__fail(error, TFOS_LIMIT, "a cluster has at most %d feeds", FEEDS_MOST);
@@ -339,8 +370,7 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
         which = tfos__feeds_find(feeds, tfos__message_number(message, TFOS__FIELD_FEED));
         tfos__feeds_tell_driver(feeds, which, "open", NULL);
         if (feeds->stopped || tfos__feeds_queue(feeds, which->queue)->terminated) {
-            tfos__ledger_end(feeds->ledger, which->number);
-            tfos__feeds_tell_driver(feeds, which, "ended", NULL);
+            tfos__feeds_stop(feeds, which, feeds->stopped ? "ended" : "terminated");
         }
     } else if (message->type == TFOS__MESSAGE_EPOCH && which != NULL) {
         begin_epoch(feeds, which, message);
@@ -372,12 +402,22 @@ bool tfos__feeds_view(const tfos__feeds *feeds, size_t at, tfos__feed_view *out)
         return false;
     }
     const tfos__known_feed *each = &feeds->feeds[at];
+    bool inference = tfos__feeds_is_inference(each);
     *out = (tfos__feed_view){.feed = each->number,
                              .queue = each->queue,
-                             .inference = (each->flags & TFOS__FEED_INFERENCE) != 0,
+                             .inference = inference,
                              .open = each->open,
                              .dropped = each->dropped};
-    return tfos__ledger_count(feeds->ledger, each->number, &out->counts);
+    if (!tfos__ledger_count(feeds->ledger, each->number, &out->counts)) {
+        return false;
+    }
+    if (inference) {
+        uint64_t partitions = out->counts.partitions;
+        out->counts.feeding = each->producers;
+        out->counts.complete = each->answered < partitions ? each->answered : partitions;
+        out->counts.skipped = out->counts.ended ? partitions - out->counts.complete : 0;
+    }
+    return true;
 }
 
 const tfos__ledger *tfos__feeds_ledger(const tfos__feeds *feeds)

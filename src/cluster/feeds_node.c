@@ -51,8 +51,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
     for (size_t i = 0; i < feeds->feed_count; i++) {
         tfos__known_feed *each = &feeds->feeds[i];
         if (each->open && strcmp(each->queue, name) == 0) {
-            tfos__ledger_end(feeds->ledger, each->number);
-            tfos__feeds_tell_driver(feeds, each, "ended", NULL);
+            tfos__feeds_stop(feeds, each, "terminated");
         }
     }
 }
@@ -157,6 +156,7 @@ void tfos__feeds_end(tfos__feeds *feeds)
     if (feeds->stopped) {
         return;
     }
+    bool stopping = tfos__roster_phase(feeds->roster) >= TFOS__PHASE_STOPPING;
     feeds->stopped = true;
     if (failure[0] != '\0') {
         tfos__fail(&error, TFOS_CANCELLED, "the cluster has failed: %s", failure);
@@ -164,11 +164,9 @@ void tfos__feeds_end(tfos__feeds *feeds)
     for (size_t i = 0; i < feeds->feed_count; i++) {
         tfos__known_feed *each = &feeds->feeds[i];
         if (each->open && failure[0] != '\0') {
-            tfos__ledger_break(feeds->ledger, each->number, &error);
-            tfos__feeds_fail(feeds, each, &error);
+            tfos__feeds_break(feeds, each, &error);
         } else if (each->open && !each->failed) {
-            tfos__ledger_end(feeds->ledger, each->number);
-            tfos__feeds_tell_driver(feeds, each, "ended", NULL);
+            tfos__feeds_stop(feeds, each, stopping ? "ended" : "finished");
         }
     }
     tfos__ledger_end(feeds->ledger, UINT64_MAX);
@@ -223,8 +221,7 @@ static void look_at_stalled(tfos__feeds *feeds, tfos__known_feed *which)
         which->moved_ms = feeds->now_ms; /* everything that was fed was consumed: it is Spark that takes its time */
         return;
     }
-    tfos__ledger_break(feeds->ledger, which->number, &error);
-    tfos__feeds_fail(feeds, which, &error);
+    tfos__feeds_break(feeds, which, &error);
 }
 
 void tfos__feeds_tick(tfos__feeds *feeds, uint64_t now_ms)

@@ -6,6 +6,16 @@
 
 /* ---- producers ---- */
 
+/* Whether this is an attempt of inference with which nothing is wrong. The ledger finds the words for others. */
+static bool may_infer(const tfos__feeds *feeds, const tfos__attempt *attempt)
+{
+    const tfos__known_feed *which = tfos__feeds_find(feeds, attempt->feed);
+    tfos__ledger_counts counts;
+    return which != NULL && tfos__feeds_is_inference(which) && which->open && attempt->epoch == which->epoch &&
+           attempt->partition < which->partitions && tfos__ledger_count(feeds->ledger, which->number, &counts) &&
+           counts.begun && !counts.failed && !counts.ended;
+}
+
 static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *message)
 {
     tfos_error error;
@@ -14,11 +24,15 @@ static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *mess
     tfos__message_copy(message, TFOS__FIELD_MACHINE, asking.machine, sizeof asking.machine);
     if (tfos__array_reserve(&feeds->producers, feeds->producer_count, &feeds->producer_capacity,
                             sizeof *feeds->producers, &error) != TFOS_OK) {
-        tfos__feeds_refuse(feeds, number, &error);
+        tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
         return;
     }
     feeds->producers[feeds->producer_count++] = asking;
-    tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+    if (may_infer(feeds, &asking.attempt)) {
+        tfos__feeds_answer(feeds, number, TFOS__ADMISSION_GRANTED, NULL);
+    } else {
+        tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+    }
 }
 
 static void take_schema(tfos__feeds *feeds, tfos__known_feed *which, const tfos__message *message)
@@ -35,8 +49,13 @@ static void take_unfit(tfos__feeds *feeds, tfos__known_feed *which, uint64_t num
 {
     uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
     tfos_error error = {.status = status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_INVALID};
+    const tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
     tfos__ledger_counts counts;
     tfos__message_copy(message, TFOS__FIELD_TEXT, error.message, sizeof error.message);
+    if (tfos__feeds_is_inference(which) && who->granted) {
+        tfos__feeds_break(feeds, which, &error);
+        return;
+    }
     tfos__ledger_fail(feeds->ledger, number, &error);
     if (tfos__ledger_count(feeds->ledger, which->number, &counts) && counts.failed) {
         tfos__feeds_fail(feeds, which, &error);
@@ -68,6 +87,7 @@ static void complete(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_
     }
     who->waits = false;
     which->dropped += who->dropped;
+    which->answered += tfos__feeds_is_inference(which) ? 1 : 0;
     which->moved_ms = feeds->now_ms;
     tfos__ledger_complete(feeds->ledger, who->number);
     tfos__message_init(&answer, TFOS__MESSAGE_COMPLETE);
@@ -116,7 +136,7 @@ void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__
             complete(feeds, who, which);
         } else {
             tfos__fail_memory(&error, 1);
-            tfos__feeds_refuse(feeds, number, &error);
+            tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
         }
         break;
     case TFOS__MESSAGE_UNFIT:

@@ -17,6 +17,7 @@ typedef struct tfos__known_feed {
     uint64_t consumed;  /* by all nodes, when it last grew … */
     uint64_t moved_ms;  /* … and when that was */
     uint64_t producers; /* that were let in and have not left */
+    uint64_t answered;  /* attempts of inference that got all of their results */
     char *schema;       /* of the first rows; NULL: not known yet */
 } tfos__known_feed;
 
@@ -83,13 +84,23 @@ void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, c
                              const tfos_error *error);
 void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message);
 
+/* Results belong to the task that fed the rows, and Spark may compute them as often as it likes: an attempt of
+ * inference has nothing to do with others, and nothing with the ledger. */
+bool tfos__feeds_is_inference(const tfos__known_feed *feed);
+
+/* A feed fails, and all of its producers with it. */
+void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
+
+/* Nobody takes its rows any more: producers go home. `state` says to the driver why. */
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state);
+
 /* The driver is told once. */
 void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
 
 tfos__attempt tfos__feeds_attempt_of(const tfos__message *message);
 
-/* Answers a producer that the ledger knows nothing of. */
-void tfos__feeds_refuse(tfos__feeds *feeds, uint64_t producer, const tfos_error *error);
+/* Answers a producer that the ledger knows nothing of: an attempt of inference, say. */
+void tfos__feeds_answer(tfos__feeds *feeds, uint64_t producer, tfos__admission admission, const tfos_error *error);
 
 void tfos__feeds_make_epoch(const tfos__known_feed *feed, tfos__message *out);
 void tfos__feeds_make_mark(const tfos__known_queue *queue, tfos__message *out);

@@ -40,8 +40,6 @@ typedef struct tfos__ledger_feed {
     uint64_t partitions;
     bool determinate; /* Spark computes a partition in the same order every time */
     bool again;       /* otherwise: feed a partition again and count the duplicates; false: an error */
-    bool results;     /* inference: every attempt feeds all of its partition, also one that was complete before, for
-                       * the results go to whoever feeds, and Spark may want them again */
 } tfos__ledger_feed;
 
 typedef enum tfos__admission {

@@ -167,7 +167,7 @@ static tfos_status check_rest(const tfos__feed_record *feed, const tfos__partiti
         return TFOS_CANCELLED;
     }
     bool is_between = partition->fed > 0 && !partition->exhausted;
-    if (is_between && !feed->about.determinate && !tfos__ledger_repeats(feed)) {
+    if (is_between && !feed->about.determinate && !feed->about.again) {
         return tfos__fail(
             error, TFOS_UNSUPPORTED,
             "partition %" PRIu64 " of feed %" PRIu64 " cannot be fed to its end: a task died when %" PRIu64
@@ -202,7 +202,7 @@ static tfos__admission judge(const tfos__ledger *ledger, const tfos__attempt *at
         return TFOS__ADMISSION_FAILED;
     }
     const tfos__partition_record *partition = &feed->partition[attempt->partition];
-    if (partition->state == TFOS__PARTITION_COMPLETE && !feed->about.results) {
+    if (partition->state == TFOS__PARTITION_COMPLETE) {
         return TFOS__ADMISSION_COMPLETE;
     }
     bool fits = check_rest(feed, partition, attempt->attempt, error) == TFOS_OK;
@@ -215,7 +215,7 @@ static void let_in(tfos__ledger *ledger, tfos__producer_record *producer)
     tfos__partition_record *partition = producer->partition;
     if (tfos__ledger_repeats(feed)) {
         producer->start = 0;
-        feed->duplicates += feed->about.results ? 0 : partition->fed;
+        feed->duplicates += partition->fed;
         if (partition->exhausted) {
             partition->exhausted = false;
             feed->exhausted--;
@@ -274,9 +274,6 @@ void tfos__ledger_admit(tfos__ledger *ledger, uint64_t producer, const tfos__att
                              admission == TFOS__ADMISSION_FAILED ? &error : NULL);
     } else if (record->partition->state == TFOS__PARTITION_IDLE) {
         let_in(ledger, record);
-    } else if (record->partition->state == TFOS__PARTITION_COMPLETE) {
-        record->feed->complete--; /* Spark wants the results again */
-        let_in(ledger, record);
     } else {
         park(record);
     }
@@ -330,14 +327,6 @@ void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer)
     tfos__feed_record *feed = record->feed;
     tfos__partition_record *partition = record->partition;
     tfos__ledger_drop(ledger, record);
-    if (feed->about.results && partition->waiting != NULL) {
-        /* If this one went home without results, Spark might take it for the one that has them. */
-        tfos__producer_record *next = partition->waiting;
-        partition->fed = partition->rows;
-        unpark(next);
-        let_in(ledger, next);
-        return;
-    }
     partition->state = TFOS__PARTITION_COMPLETE;
     feed->complete++;
     while (partition->waiting != NULL) {

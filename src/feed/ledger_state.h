@@ -79,7 +79,7 @@ struct tfos__ledger {
 /* Whether attempts after one that died begin with the first row again. */
 static inline bool tfos__ledger_repeats(const tfos__feed_record *feed)
 {
-    return feed->about.results || (!feed->about.determinate && feed->about.again);
+    return !feed->about.determinate && feed->about.again;
 }
 
 /* Whether nobody will be let in any more. */

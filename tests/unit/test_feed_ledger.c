@@ -111,16 +111,13 @@ static void start(story *s)
     assert_int_equal(tfos__ledger_new(&calls, &s->ledger, NULL), TFOS_OK);
 }
 
-typedef enum order { DETERMINATE, INDETERMINATE, AGAIN, RESULTS } order;
+typedef enum order { DETERMINATE, INDETERMINATE, AGAIN } order;
 
 /* Opens feed 1 and begins its epoch 0. */
 static void start_feed(story *s, uint64_t partitions, order kind)
 {
-    const tfos__ledger_feed feed = {.feed = 1,
-                                    .partitions = partitions,
-                                    .determinate = kind == DETERMINATE,
-                                    .again = kind == AGAIN,
-                                    .results = kind == RESULTS};
+    const tfos__ledger_feed feed = {
+        .feed = 1, .partitions = partitions, .determinate = kind == DETERMINATE, .again = kind == AGAIN};
     start(s);
     assert_int_equal(tfos__ledger_open(s->ledger, &feed, NULL), TFOS_OK);
     assert_int_equal(tfos__ledger_begin(s->ledger, 1, 0, NULL), TFOS_OK);
@@ -847,42 +844,6 @@ static void test_memory_runs_out(void **state)
     tfos__ledger_free(s.ledger);
 }
 
-/* Results go to whoever feeds, so everybody feeds everything. */
-static void test_inference(void **state)
-{
-    (void)state;
-    story s;
-    start_feed(&s, 1, RESULTS);
-    admit(&s, 10, 0);
-    leave(&s, 10, 1);
-    admit(&s, 11, 0);
-    fenced(&s, 10, 0, 0, 30);
-    expect(&s, "10 granted from 0; fence 1/0/0#10; 11 granted from 0; ");
-    admit(&s, 12, 0); /* speculation */
-    tfos__ledger_exhaust(s.ledger, 11, 50);
-    tfos__ledger_complete(s.ledger, 11);
-    expect(&s, "12 granted from 0; ");
-    leave(&s, 11, 1);
-    leave(&s, 12, 1); /* killed by Spark, which has what it wants */
-    fenced(&s, 12, 0, 0, 20);
-    expect(&s, "fence 1/0/0#12; ");
-    admit(&s, 13, 0); /* the results are wanted again */
-    tfos__ledger_exhaust(s.ledger, 13, 50);
-    tfos__ledger_complete(s.ledger, 13);
-    assert_int_equal(counts_of(&s).complete, 1);
-    admit(&s, 14, 0);
-    assert_int_equal(counts_of(&s).complete, 0);
-    expect(&s, "13 granted from 0; mark 1/0; 14 granted from 0; ");
-    tfos__ledger_exhaust(s.ledger, 14, 50);
-    tfos__ledger_complete(s.ledger, 14);
-    tfos__ledger_counts counts = counts_of(&s);
-    assert_int_equal(counts.complete, 1);
-    assert_int_equal(counts.rows, 50);
-    assert_int_equal(counts.duplicates, 0);
-    expect(&s, "");
-    tfos__ledger_free(s.ledger);
-}
-
 static void test_a_node_comes_back_and_is_asked_again(void **state)
 {
     (void)state;
@@ -948,7 +909,6 @@ int main(void)
         cmocka_unit_test(test_failing),
         cmocka_unit_test(test_ending),
         cmocka_unit_test(test_the_cluster_ends),
-        cmocka_unit_test(test_inference),
         cmocka_unit_test(test_a_node_comes_back_and_is_asked_again),
         cmocka_unit_test(test_breaking),
         cmocka_unit_test(test_memory_runs_out),
