@@ -3,8 +3,8 @@
     .venv/bin/python tests/vectors/make_spark_rows.py
 
 The files are committed; run this only to add columns. spark_rows.block is what tfos_spark_rows_append takes,
-spark_rows.columns.json the description of its columns, and spark_rows.jsonl what Spark itself says is in the rows. Spark
-3.5 and 4.1 give the same block.
+spark_rows.columns.json the description of its columns, and spark_rows.jsonl what Spark itself says is in the rows.
+Spark 3.5 and 4.1 give the same block.
 """
 
 import base64
@@ -31,16 +31,15 @@ COLUMNS = {
 }
 
 SELECT = """
-    id % 2 = 1 as flag, cast(id - 2 as byte) as byte, cast(id * -1000 as short) as short, cast(id * 100000 as int) as int,
-    id * 10000000000 as long, cast(id / 4 as float) as float, id / 8 as double, concat('é', id) as string,
+    id % 2 = 1 as flag, cast(id - 2 as byte) as byte, cast(id * -1000 as short) as short, cast(id * 100000 as int)
+    as int, id * 10000000000 as long, cast(id / 4 as float) as float, id / 8 as double, concat('é', id) as string,
     cast(concat('b', id) as binary) as binary, date_add(date'1970-01-01', cast(id as int)) as date,
-    timestamp_micros(id * 1000001) as time, to_timestamp_ntz('1970-01-01 00:00:00') as ntz,
-    cast(id * 1.25 as decimal(10, 2)) as small, cast(id * -1.5 as decimal(38, 10)) as big,
-    array(cast(id as decimal(20, 1))) as bigs, if(id % 2 = 0, null, id) as maybe,
-    array(cast(id as float), cast(0.5 as float), cast(-1 as float)) as fixed,
-    if(id = 0, array(), array('x', null, 'a longer text')) as tags, array(id = 1, true) as flags,
-    array(cast(id as byte), cast(-1 as byte)) as bytes, array(cast(id as short)) as shorts,
-    transform(sequence(1, id), x -> transform(sequence(1, x), y -> y * 1.5d)) as lists
+    timestamp_micros(id * 1000001) as time, to_timestamp_ntz('1970-01-01 00:00:00') as ntz, cast(id * 1.25 as
+    decimal(10, 2)) as small, cast(id * -1.5 as decimal(38, 10)) as big, array(cast(id as decimal(20, 1))) as bigs,
+    if(id % 2 = 0, null, id) as maybe, array(cast(id as float), cast(0.5 as float), cast(-1 as float)) as fixed,
+    if(id = 0, array(), array('x', null, 'a longer text')) as tags, array(id = 1, true) as flags, array(cast(id as
+    byte), cast(-1 as byte)) as bytes, array(cast(id as short)) as shorts, transform(sequence(1, id), x ->
+    transform(sequence(1, x), y -> y * 1.5d)) as lists
 """
 
 

@@ -12,8 +12,8 @@ import scala.reflect.ClassTag$;
 /**
  * Feeds each partition of its parent when it is computed, and is empty.
  *
- * <p>It is an RDD and no function over one because Spark would begin to compute the parent before it calls a function: a
- * partition that nobody wants any more costs nothing here.
+ * <p>It is an RDD and no function over one because Spark would begin to compute the parent before it calls a function:
+ * a partition that nobody wants any more costs nothing here.
  */
 final class FeedRdd extends RDD<Object> {
     private static final long serialVersionUID = 1L;

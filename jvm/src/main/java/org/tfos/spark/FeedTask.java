@@ -16,6 +16,7 @@ final class FeedTask {
     private final TaskContext context;
     private final Feeder feeder;
     private final SparkRows rows;
+    private long since; // when a batch was fed last
 
     private FeedTask(TaskContext context, Feeder feeder, SparkRows rows) {
         this.context = context;
@@ -46,13 +47,14 @@ final class FeedTask {
     }
 
     private void feed(Iterator<InternalRow> iterator) {
-        if (skip(iterator) && put(iterator) && append() && feeder.batch(rows)) {
+        skip(iterator);
+        if (put(iterator) && append() && feedBatch()) {
             feeder.finish();
         }
     }
 
     /** Leaves out what an earlier attempt has fed. */
-    private boolean skip(Iterator<InternalRow> iterator) {
+    private void skip(Iterator<InternalRow> iterator) {
         long fed = feeder.fed();
         long left = fed;
         while (left > 0 && iterator.hasNext()) {
@@ -61,26 +63,20 @@ final class FeedTask {
         }
         feeder.skip(fed - left);
         rows.skip(fed - left);
-        return true;
     }
 
     /** False: the feed has ended. */
     private boolean put(Iterator<InternalRow> iterator) {
-        long since = System.nanoTime();
+        since = System.nanoTime();
         while (iterator.hasNext()) {
             UnsafeRow row = (UnsafeRow) iterator.next();
-            if (!rows.fits(row)) {
-                if (!append() || !rows.fits(row)) {
-                    return false;
-                }
+            // Without rows there is room for any row.
+            if (!rows.fits(row) && !(append() && rows.fits(row))) {
+                return false;
             }
             rows.put(row);
-            long now = System.nanoTime();
-            if (now - since > PATIENCE_NANOS) {
-                if (!append() || !feeder.batch(rows)) {
-                    return false;
-                }
-                since = System.nanoTime();
+            if (System.nanoTime() - since > PATIENCE_NANOS && !(append() && feedBatch())) {
+                return false;
             }
         }
         return true;
@@ -90,11 +86,17 @@ final class FeedTask {
     private boolean append() {
         context.killTaskIfInterrupted();
         while (appendOrFail()) {
-            if (!feeder.batch(rows)) {
+            if (!feedBatch()) {
                 return false;
             }
         }
         return true;
+    }
+
+    private boolean feedBatch() {
+        boolean wanted = feeder.batch(rows);
+        since = System.nanoTime();
+        return wanted;
     }
 
     private boolean appendOrFail() {

@@ -19,8 +19,8 @@ public final class Feeder extends Handle {
     }
 
     /**
-     * Asks to feed a partition and waits until that is decided. Null: there is nothing to do, the partition has been fed
-     * or the feed has ended.
+     * Asks to feed a partition and waits until that is decided. Null: there is nothing to do, the partition has been
+     * fed or the feed has ended.
      *
      * @param interrupted asked about ten times a second, by this thread, while a call waits
      */

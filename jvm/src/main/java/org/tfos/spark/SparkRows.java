@@ -37,7 +37,7 @@ public final class SparkRows extends Handle {
         capacity = bytes;
     }
 
-    /** The schema of the batches in its JSON form; lists of undeclared shape are ragged in it before the first batch. */
+    /** The schema of the batches as JSON; before the first batch, lists of undeclared shape are ragged in it. */
     public String schema() {
         return new String(Native.rowsSchema(address()), StandardCharsets.UTF_8);
     }

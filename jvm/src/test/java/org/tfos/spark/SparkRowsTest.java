@@ -57,7 +57,8 @@ class SparkRowsTest {
             putAll(rows, row(null, address, TOO_MUCH));
             TfosException e = assertThrows(TfosException.class, rows::append);
             assertEquals(Status.RANGE, e.status());
-            assertTrue(e.reason().startsWith("column 'größe', row 3 of the partition: the value " + TOO_MUCH), e.reason());
+            String start = "column 'größe', row 3 of the partition: the value " + TOO_MUCH;
+            assertTrue(e.reason().startsWith(start), e.reason());
         } finally {
             Platform.freeMemory(address);
         }
