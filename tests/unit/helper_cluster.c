@@ -5,7 +5,7 @@
  *   take:N      N rows, then exit
  *   kill:N      N rows, then SIGKILL
  *   terminate:N N rows, then the feed ends for all; exits when there is a file "go" in the folder
- *   never       opens the feed and takes nothing
+ *   stuck       takes one batch and no more
  *   idle        does not open it
  *   infer       gives twice each number back
  *   few:N       like infer, but gives no result to N rows and exits
@@ -152,6 +152,10 @@ static void take_rows(program *self, int64_t batch_rows)
             answer(self, batch);
         }
         tfos_batch_free(batch);
+        if (does(self, "stuck")) {
+            fprintf(stderr, "I am stuck\n");
+            poll(NULL, 0, 600000);
+        }
         act_on(self);
     }
 }
@@ -175,10 +179,6 @@ void helper_program_main(int argc, char **argv)
     }
     if (tfos_feed_open("input", &self.feed, &error) != TFOS_OK) {
         say_and_exit("tfos_feed_open", &error);
-    }
-    if (does(&self, "never")) {
-        fprintf(stderr, "I never read\n");
-        poll(NULL, 0, 600000);
     }
     take_rows(&self, strtol(argv[3], NULL, 10));
     snprintf(go, sizeof go, "%s/go", argv[4]);
