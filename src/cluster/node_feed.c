@@ -289,8 +289,12 @@ static void serve(tfos__feed_producer *producer)
         refuse_producer(producer, TFOS__PACKET_ENDED, "the program of this node has ended");
     } else if (may_have_lane(producer)) {
         producer->wants = false;
-        if (tfos__feed_record_of(feed, &producer->request.id, &error) == NULL ||
-            hand_out(feed, producer, &error) != TFOS_OK) {
+        tfos_status status = tfos__feed_record_of(feed, &producer->request.id, &error) != NULL
+                                 ? hand_out(feed, producer, &error)
+                                 : TFOS_NO_MEMORY;
+        if (status == TFOS_IO) {
+            lose_producer(producer); /* it has gone in the meantime */
+        } else if (status != TFOS_OK) {
             tfos__node_note(producer->node, "cannot give a lane to a task: %s", error.message);
             refuse_producer(producer, 0, error.message);
         }
