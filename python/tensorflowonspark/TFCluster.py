@@ -75,32 +75,44 @@ class TFCluster:
         num_epochs: int = 0,
         feed_timeout: float = 600,
         qname: str = "input",
+        *,
+        input_mapping: dict[str, str] | None = None,
+        columns: dict[str, Any] | None = None,
+        validation: Any = None,
         retry: str = "exact",
-    ) -> None:
-        """Feeds the rows of an RDD to the workers, and returns when they have taken all of them.
+    ) -> Any:
+        """Feeds rows to the workers, and returns when they have taken all of them.
 
-        num_epochs    how often; 0: until a program calls DataFeed.terminate() or all programs have ended
-        feed_timeout  seconds without a row being taken while there are some
-        qname         the queue, as the programs name it in get_data_feed(qname_in=…)
-        retry         what happens when the task of a partition dies midway and Spark does not promise to compute the
-                      partition in the same order again: "exact" fails, "again" feeds all of it again, with duplicates
+        dataRDD        an RDD of anything, or a DataFrame, whose rows go without Python from Spark to the programs. A
+                       DStream or a streaming DataFrame feeds batch by batch as they come, and train returns at once
+                       (for a streaming DataFrame: the query) until shutdown(ssc) or DataFeed.terminate()
+        num_epochs     how often; 0: until a program calls DataFeed.terminate() or all programs have ended
+        feed_timeout   seconds without a row being taken while there are some
+        qname          the queue, as the programs name it in get_data_feed(qname_in=…)
+        input_mapping  {column: name}: of a DataFrame, the columns to be fed and what the programs call them
+        columns        {name: {"shape": …, "default": …, "cast": …}}: what is declared for columns of a DataFrame
+        validation     an RDD or DataFrame that is fed after each epoch, for DataFeed.dataset(validation=True)
+        retry          what happens when the task of a partition dies midway and Spark does not promise to compute the
+                       partition in the same order again: "exact" fails, "again" feeds all of it again, with duplicates
         """
         self._check_fed("train")
         if num_epochs < 0:
             raise ValueError(f"num_epochs cannot be negative, found {num_epochs}")
         if retry not in ("exact", "again"):
             raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
-        feeding = _feeding.Feeding(
-            self._session,
-            _feeding.rdd_job(dataRDD),
-            queue=qname,
-            partitions=dataRDD.getNumPartitions(),
-            inference=False,
-            determinate=_feeding.is_determinate(dataRDD),
-            again=retry == "again",
-            timeout_ms=int(feed_timeout * 1000),
-        )
-        feeding.run(num_epochs)
+
+        def feeding(data: Any, queue: str) -> _feeding.Feeding:
+            source = _feeding.source(self.sc, data, input_mapping, columns)
+            return _feeding.Feeding(self._session, source, queue, int(feed_timeout * 1000), retry == "again")
+
+        if _feeding.is_stream(dataRDD):
+            if validation is not None:
+                raise ValueError("validation= needs data with an end; it cannot be used with a stream")
+            return _feeding.feed_stream(dataRDD, lambda data: feeding(data, qname).run(1))
+        training = feeding(dataRDD, qname)
+        checking = None if validation is None else feeding(validation, f"{qname}.validation")
+        _feeding.run(training, checking, num_epochs)
+        return None
 
     def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = "input") -> Any:
         """Feeds the rows of an RDD to the workers; returns an RDD of their results, one for each row and in the order
@@ -108,6 +120,11 @@ class TFCluster:
         runs. The programs read rows with DataFeed(train_mode=False) and answer with batch_results."""
         self._check_fed("inference")
         return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=int(feed_timeout * 1000))
+
+    def feed_report(self) -> dict[str, Any]:
+        """How feeding goes: {"feeds": […], "nodes": […]}, as the status page shows it."""
+        status = self._session.status()
+        return {"feeds": status.get("feeds", []), "nodes": [_fed(node) for node in status.get("nodes", [])]}
 
     def _check_fed(self, what: str) -> None:
         if self.input_mode != InputMode.SPARK:
@@ -142,6 +159,10 @@ class TFCluster:
             if self._session.over:
                 ssc.stop(stopSparkContext=False, stopGraceFully=True)
                 return
+
+
+def _fed(node: dict[str, Any]) -> dict[str, Any]:
+    return {key: node[key] for key in ("role", "task", "host", "state") if key in node} | node.get("feed", {})
 
 
 def _node_info(node: dict[str, Any]) -> dict[str, Any]:

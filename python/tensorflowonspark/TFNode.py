@@ -94,6 +94,7 @@ class DataFeed:
         self.input_mapping = input_mapping
         self.input_tensors = None if input_mapping is None else [name for _, name in sorted(input_mapping.items())]
         self._feed = _native.Feed(qname_in)
+        self._results = _native.RowEncoder()
 
     def next_batch(self, batch_size: int) -> Any:
         """The next rows: a list, or with input_mapping a dict of lists. Waits until there are batch_size of them; at
@@ -118,6 +119,34 @@ class DataFeed:
         for name, values in _native.decode_columns(batch, sorted(self.input_mapping.items())).items():
             rows[name].extend(values)
 
+    def next_arrays(self, batch_size: int, columns: Any = None) -> dict[str, Any]:
+        """The next rows as {column: NumPy array}, at most batch_size of them; {} at the end of the data."""
+        from . import _dataset
+
+        arrays = _dataset.next_arrays(self._feed, batch_size, columns)
+        self.done_feeding = self.done_feeding or not arrays
+        return arrays
+
+    def dataset(
+        self,
+        batch_size: int,
+        columns: Any = None,
+        drop_remainder: bool = False,
+        epochs: str = "all",
+        validation: bool = False,
+    ) -> Any:
+        """The rows as a tf.data.Dataset of dicts of tensors by column; no Python is between Spark and the dataset.
+
+        columns         the names of those that are wanted, or {name: TensorSpec, dtype or shape} to declare them
+        drop_remainder  leave out a batch that is not full
+        epochs          "all": the dataset ends with the data; "split": it ends with each epoch and can be iterated
+                        again for the next one
+        validation      the rows of train(validation=…) instead
+        """
+        from . import _dataset
+
+        return _dataset.make_dataset(self.qname_in, batch_size, columns, drop_remainder, epochs, validation)
+
     def should_stop(self) -> bool:
         """Whether the data has come to its end."""
         self.done_feeding = self.done_feeding or self._feed.ended()
@@ -125,11 +154,10 @@ class DataFeed:
 
     def batch_results(self, results: Any) -> None:
         """Sends results back, one for each row, in the order of the rows."""
-        encoder = _native.RowEncoder()
         rows, more = iter(results), True
         while more:
-            more = encoder.add_many(rows)
-            batch = encoder.take()
+            more = self._results.add_many(rows)
+            batch = self._results.take()
             if batch is not None:
                 self._feed.results(batch)
 

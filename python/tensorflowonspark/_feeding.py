@@ -1,8 +1,9 @@
 """Feeding: what a Spark task does with its partition, and what the driver does with a call of train or inference."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _native, _spark
 from ._session import Session, TFClusterError
@@ -73,28 +74,36 @@ _ENDS = ("failed", "terminated", "finished", "ended")  # states of a feed; tfos.
 class Feeding:
     """One call of train: a feed, epoch by epoch, over all attempts of the cluster.
 
-    job   called with a ticket: runs the Spark job of an epoch, in a thread with a job group of its own
+    source   the data; its job is called with a ticket, in a thread with a job group of its own
     """
 
-    def __init__(self, session: Session, job: Callable[[bytes], Any], **options: Any):
+    def __init__(self, session: Session, source: "Source", queue: str, timeout_ms: int, again: bool, inference=False):
         self._session = session
-        self._job = job
-        self._options = options
+        self._job = source.job
+        self._options = {
+            "queue": queue,
+            "partitions": source.partitions,
+            "inference": inference,
+            "determinate": source.determinate,
+            "again": again,
+            "timeout_ms": timeout_ms,
+        }
         self._feed = 0
         self._attempt = -1  # of the cluster, for which the feed was opened
 
     def run(self, epochs: int) -> bool:
         """Feeds so many epochs, or until the consumers stop if it is 0. False if they have stopped."""
-        epoch = 0
-        try:
-            while epochs == 0 or epoch < epochs:
-                outcome = self._feed_epoch(epoch)
-                if outcome == "stopped":
-                    return False
-                epoch += outcome == "fed"
-        finally:
-            self._session.order(lambda native: native.feed_close(self._feed))
-        return True
+        return run(self, None, epochs)
+
+    def feed_epoch(self, epoch: int) -> bool:
+        """Feeds an epoch, again if the cluster is started again meanwhile. False if the consumers have stopped."""
+        outcome = "again"
+        while outcome == "again":
+            outcome = self._feed_epoch(epoch)
+        return outcome == "fed"
+
+    def close(self) -> None:
+        self._session.order(lambda native: native.feed_close(self._feed))
 
     def ticket(self) -> bytes:
         """For tasks that feed whenever Spark runs them, as long as the cluster runs."""
@@ -203,43 +212,106 @@ class _Job:
             pass
 
 
-def rdd_job(rdd: Any) -> Callable[[bytes], Any]:
-    """The job that feeds an RDD of Python objects."""
+def run(training: Feeding, validation: Feeding | None, epochs: int) -> bool:
+    """Feeds epochs in turn: the data, then what it is validated with. False if the consumers have stopped."""
+    epoch = 0
+    try:
+        while epochs == 0 or epoch < epochs:
+            if not training.feed_epoch(epoch) or (validation is not None and not validation.feed_epoch(epoch)):
+                return False
+            epoch += 1
+    finally:
+        training.close()
+        if validation is not None:
+            validation.close()
+    return True
+
+
+# ---- data ----
+
+
+class Source(NamedTuple):
+    """Data that can be fed."""
+
+    partitions: int
+    determinate: bool  # Spark computes a partition in the same order every time
+    job: Callable[[bytes], Any]  # runs the Spark job that feeds it, with the ticket of an epoch
+
+
+def source(sc: Any, data: Any, input_mapping: dict[str, str] | None, columns: dict[str, Any] | None) -> Source:
+    """An RDD or a DataFrame as a source."""
+    if hasattr(data, "_jdf"):
+        return _frame_source(sc, data, input_mapping, columns)
+    if not hasattr(data, "mapPartitionsWithIndex"):
+        kind = f"{type(data).__module__}.{type(data).__qualname__}"
+        raise TypeError(f"expected an RDD or a DataFrame of a classic Spark session, found {kind}")
+    if input_mapping is not None or columns is not None:
+        raise ValueError("input_mapping and columns are for DataFrames; the rows of an RDD are fed as they are")
+    return Source(data.getNumPartitions(), _is_determinate(data), _rdd_job(data))
+
+
+def _frame_source(sc: Any, frame: Any, input_mapping: dict[str, str] | None, columns: dict[str, Any] | None) -> Source:
+    _spark.install(sc)
+    if input_mapping is not None:
+        missing = [name for name in input_mapping if name not in frame.columns]
+        if missing:
+            raise ValueError(f"input_mapping names the column {missing[0]!r}; the DataFrame has {frame.columns}")
+        frame = frame.select([frame[f"`{column}`"].alias(name) for column, name in sorted(input_mapping.items())])
+    unknown = [name for name in columns or {} if name not in frame.columns]
+    if unknown:
+        raise ValueError(f"columns= declares {unknown[0]!r}, which is not fed; what is fed: {frame.columns}")
+    try:
+        data = _spark.java(sc, "FeedData")(frame._jdf, json.dumps(columns or {}))
+    except Exception as error:
+        java = getattr(error, "java_exception", None)
+        if java is None or not java.getClass().getName().startswith("org.tfos."):
+            raise
+        raise ValueError(java.getMessage()) from None
+    return Source(data.partitions(), data.determinate(), lambda ticket: data.feed(bytearray(ticket)))
+
+
+def _partition_function(sc: Any, name: str, ticket: bytes) -> Any:
     from pyspark import cloudpickle
 
     from . import _task
 
-    package = _spark.install(rdd.context)
     cloudpickle.register_pickle_by_value(_task)
+    return _task.partition_function(_spark.install(sc), name, ticket)
 
-    def run(ticket: bytes) -> None:
-        rdd.mapPartitionsWithIndex(_task.partition_function(package, "feed_partition", ticket)).collect()
 
-    return run
+def _rdd_job(rdd: Any) -> Callable[[bytes], Any]:
+    def job(ticket: bytes) -> None:
+        rdd.mapPartitionsWithIndex(_partition_function(rdd.context, "feed_partition", ticket)).collect()
+
+    return job
+
+
+def _is_determinate(rdd: Any) -> bool:
+    return rdd._jrdd.rdd().outputDeterministicLevel().toString() == "DETERMINATE"
 
 
 def infer(session: Session, rdd: Any, queue: str, timeout_ms: int) -> Any:
     """The RDD of results."""
-    from pyspark import cloudpickle
-
-    from . import _task
-
-    feeding = Feeding(
-        session,
-        lambda ticket: None,
-        queue=queue,
-        partitions=rdd.getNumPartitions(),
-        inference=True,
-        determinate=True,
-        again=True,
-        timeout_ms=timeout_ms,
-    )
-    ticket = feeding.ticket()
-    package = _spark.install(rdd.context)
-    cloudpickle.register_pickle_by_value(_task)
-    return rdd.mapPartitionsWithIndex(_task.partition_function(package, "infer_partition", ticket))
+    data = source(rdd.context, rdd, None, None)
+    ticket = Feeding(session, data, queue, timeout_ms, again=True, inference=True).ticket()
+    return rdd.mapPartitionsWithIndex(_partition_function(rdd.context, "infer_partition", ticket))
 
 
-def is_determinate(rdd: Any) -> bool:
-    """Whether Spark computes a partition of the RDD in the same order every time."""
-    return rdd._jrdd.rdd().outputDeterministicLevel().toString() == "DETERMINATE"
+# ---- streams ----
+
+
+def is_stream(data: Any) -> bool:
+    return hasattr(data, "foreachRDD") or bool(getattr(data, "isStreaming", False))
+
+
+def feed_stream(data: Any, feed: Callable[[Any], bool]) -> Any:
+    """Feeds each batch of a DStream or a streaming DataFrame as it comes, until the consumers stop."""
+    stopped = threading.Event()
+
+    def feed_batch(batch: Any, *_number: Any) -> None:
+        if not stopped.is_set() and not feed(batch):
+            stopped.set()
+
+    if hasattr(data, "foreachRDD"):
+        return data.foreachRDD(feed_batch)
+    return data.writeStream.foreachBatch(feed_batch).start()

@@ -20,6 +20,7 @@ _JOB_END_MS = 10_000  # for tasks to end after their nodes have
 _JOB_STOP_MS = 500  # … when the cluster was stopped or failed
 _JOB_CANCEL_MS = 2_000  # for cancelled tasks to end; one whose node is frozen takes longer, and nobody waits for it
 _EXIT_S = 30.0
+_STATUS_S = 5.0
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -66,6 +67,8 @@ class Session:
         self._job: Any = None
         self._finish_ms: int | None = None
         self._stop_reason: str | None = None
+        self._status: dict[str, Any] = {}
+        self._status_number = 0
         _sessions.add(self)
         from pyspark import InheritableThread
 
@@ -121,6 +124,14 @@ class Session:
             if self._native is None:
                 raise TFClusterError("the cluster is not running")
             return question(self._native)
+
+    def status(self) -> dict[str, Any]:
+        """What the status page shows, as of now; the last that was heard when the cluster is over."""
+        with self.changed:
+            before = self._status_number
+        self.order(lambda native: native.ask())
+        self.wait(lambda: self._status_number > before or self._native is None, _STATUS_S)
+        return self._status
 
     def notify(self) -> None:
         """Something has changed that a predicate of `wait` looks at."""
@@ -231,6 +242,11 @@ class Session:
                 self.ready = True
                 if self._finish_ms is not None:
                     native.finish(self._finish_ms)
+                self.changed.notify_all()
+        elif kind == "status":
+            with self.changed:
+                self._status = json.loads(text)
+                self._status_number += 1
                 self.changed.notify_all()
         elif kind == "feed":
             with self.changed:

@@ -142,7 +142,7 @@ def submit(
     broadcasts: Sequence[Any],
     detach: bool,
 ) -> Any:
-    """Submits the job that starts the nodes; returns an org.tfos.spark.NodeJob."""
+    """Submits the job that starts the nodes; returns an org.tfos.spark.SparkJob."""
     cores = java(sc, "Slots").coresOfNode(sc._jsc, len(indexes))
     environment: Mapping[str, str] = {key: str(value) for key, value in sc.environment.items()}
     starter = java(sc, "NodeStarter")(

@@ -12,7 +12,7 @@ def partition_function(package: str, name: str, *arguments: Any) -> Any:
         import importlib
 
         module = importlib.import_module("tensorflowonspark._feeding")
-        return getattr(module, name)(index, rows, *arguments)
+        return getattr(module, name)(index, iter(rows), *arguments)
 
     return run
 

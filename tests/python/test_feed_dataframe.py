@@ -1,6 +1,5 @@
 """DataFrames to programs on nodes: Spark's memory, columns, lanes. No Python worker is between."""
 
-import json
 import sys
 import time
 
@@ -11,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import spark_tools
 from spark_tools import Answers, node_processes, spark_context, wait_for
-from tensorflowonspark import TFCluster, _feeding
+from tensorflowonspark import TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
 
@@ -57,21 +56,6 @@ def take_one_and_terminate(args, ctx):
     return taken
 
 
-def feeding(cluster, frame, columns):
-    context = frame.sparkSession.sparkContext
-    data = context._jvm.org.tfos.spark.FeedData(frame._jdf, json.dumps(columns))
-    return _feeding.Feeding(
-        cluster._session,
-        lambda ticket: data.feed(bytearray(ticket)),
-        queue="input",
-        partitions=data.partitions(),
-        inference=False,
-        determinate=data.determinate(),
-        again=False,
-        timeout_ms=60_000,
-    )
-
-
 def run(frame, answers, look=take_all, columns=(), epochs=1):
     """What the program on the one node has seen."""
     arguments = {"names": frame.columns}
@@ -79,7 +63,7 @@ def run(frame, answers, look=take_all, columns=(), epochs=1):
     mode = TFCluster.InputMode.SPARK
     cluster = TFCluster.run(context, answers.program(look), arguments, 1, 0, input_mode=mode)
     try:
-        feeding(cluster, frame, dict(columns)).run(epochs)
+        cluster.train(frame, epochs, feed_timeout=60, columns=dict(columns))
     finally:
         cluster.shutdown()
     return answers.read()[0]
