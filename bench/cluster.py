@@ -25,8 +25,8 @@ ENDS = {
 }
 
 
-def run_program(python, folder, *arguments):
-    """The lines of JSON that cluster_program.py prints."""
+def run_program(python, folder, *arguments, program="cluster_program.py"):
+    """The lines of JSON that a program prints."""
     root = subprocess.check_output(
         [python, "-c", "import os, pyspark; print(os.path.dirname(pyspark.__file__))"], text=True
     ).strip()
@@ -41,7 +41,7 @@ def run_program(python, folder, *arguments):
     }
     with tempfile.TemporaryFile("w+") as errors:
         done = subprocess.run(
-            [python, os.path.join(HERE, "cluster_program.py"), *arguments],
+            [python, os.path.join(HERE, program), *arguments],
             env=environment,
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -51,7 +51,7 @@ def run_program(python, folder, *arguments):
         )
         if done.returncode != 0:
             errors.seek(0)
-            raise RuntimeError(f"cluster_program.py {arguments[0]} failed with {python}:\n{errors.read()[-3000:]}")
+            raise RuntimeError(f"{program} {arguments[0]} failed with {python}:\n{errors.read()[-3000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 

@@ -266,7 +266,7 @@ def _frame_source(sc: Any, frame: Any, input_mapping: dict[str, str] | None, col
         java = getattr(error, "java_exception", None)
         if java is None or not java.getClass().getName().startswith("org.tfos."):
             raise
-        raise ValueError(java.getMessage()) from None
+        raise ValueError(java.reason()) from None
     return Source(data.partitions(), data.determinate(), lambda ticket: data.feed(bytearray(ticket)))
 
 

@@ -63,7 +63,7 @@ def test_quick_run_of_clusters():
 
 def test_unknown_section_and_saving_a_quick_run_are_refused():
     unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
-    assert unknown.returncode == 2 and "there are records, cluster" in unknown.stderr
+    assert unknown.returncode == 2 and "there are records, cluster, feed" in unknown.stderr
     assert quick.returncode == 2 and "leave out --quick" in quick.stderr
 
 
