@@ -44,6 +44,9 @@ static tfos_status put_results(tfos__taken_lane *lane, const tfos_batch *batch, 
     int64_t rows = tfos__entry_rows_within(batch, first, count, tfos__lane_free_bytes(lane->results));
     size_t bytes = tfos__entry_batch_bytes(batch, first, rows > 0 ? rows : 1);
     TFOS_TRY(tfos__lane_reserve(lane->results, bytes, &to, error));
+    if (rows == 0) {
+        rows = 1; /* room for it has come meanwhile */
+    }
     tfos__entry_write_batch(batch, first, rows, 0, to);
     TFOS_TRY(tfos__lane_commit(lane->results, bytes, (uint64_t)rows, 0, error));
     tfos__bell_ring(lane->producer);
