@@ -29,6 +29,8 @@
       "Bytes of all lanes of a node; tasks that find no room wait, or feed other nodes.")                              \
     X(FEED_BATCH_BYTES, "feed.batch_bytes", 256 << 10, 1 << 10, 1 << 28,                                               \
       "Bytes that a Spark task puts into a lane at a time, at most.")                                                  \
+    X(FEED_LOCAL, "feed.local", 1, 0, 1,                                                                               \
+      "0 makes a Spark task feed over the network also where it could share memory with a node.")                      \
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 
@@ -41,6 +43,8 @@
       "Ports that the coordinator tries in turn; by default any that is free.")                                        \
     X(STATUS_PORT, "status.port", "a port, or a range such as 9997-9999",                                              \
       "Ports that the status page tries in turn; by default any that is free.")                                        \
+    X(FEED_PORT, "feed.port", "a port, or a range such as 9997-9999",                                                  \
+      "Ports that a node tries in turn, to be fed by Spark tasks of other hosts; by default any that is free.")        \
     X(TENSORFLOW_LIB, "tensorflow.lib", "a file or a folder",                                                          \
       "TensorFlow's library, or the folder that has it; by default it is looked for, see docs/ps.md.")
 

@@ -21,7 +21,7 @@ enum { SLICE_MS = 100, RECEIVE_BYTES = 65536, SEND_MS = 60000 };
 struct tfos__dial {
     int socket;
     tfos__patience patience;
-    tfos__tls_context *context;
+    tfos__tls_context *context; /* NULL: it is somebody else's */
     tfos__tls *tls;
     tfos__buffer out;   /* encrypted, to be sent */
     tfos__buffer plain; /* received */
@@ -187,6 +187,31 @@ tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[T
     status = status == TFOS_OK ? tfos__tls_new(dial->context, &dial->tls, error) : status;
     status = status == TFOS_OK ? connect_any(dial, host, port, deadline, error) : status;
     status = status == TFOS_OK ? shake_hands(dial, deadline, error) : status;
+    if (status != TFOS_OK) {
+        tfos__dial_close(dial);
+        return status;
+    }
+    *out = dial;
+    return TFOS_OK;
+}
+
+tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t timeout_ms,
+                              const tfos__patience *patience, tfos__dial **out, tfos_error *error)
+{
+    int one = 1;
+    tfos__dial *dial = calloc(1, sizeof *dial);
+    if (dial == NULL) {
+        close(socket);
+        return tfos__fail_memory(error, sizeof *dial);
+    }
+    dial->socket = socket;
+    dial->patience = patience != NULL ? *patience : (tfos__patience){0};
+    snprintf(dial->peer, sizeof dial->peer, "a task on another host");
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    tfos_status status = fcntl(socket, F_SETFL, O_NONBLOCK) == 0 ? TFOS_OK : tfos__fail_errno(error, errno, "a socket");
+    status = status == TFOS_OK ? tfos__tls_new(context, &dial->tls, error) : status;
+    status = status == TFOS_OK ? shake_hands(dial, deadline_after(timeout_ms), error) : status;
     if (status != TFOS_OK) {
         tfos__dial_close(dial);
         return status;

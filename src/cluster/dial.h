@@ -1,5 +1,5 @@
-/* A connection to the coordinator for a thread that may wait: messages through TLS, without an event loop. What a
- * producer in somebody else's process uses, where libuv has no place. */
+/* A connection for a thread that may wait: messages through TLS, without an event loop. What a producer in somebody
+ * else's process uses to talk to the coordinator and to nodes elsewhere, where libuv has no place. */
 #ifndef TFOS_CLUSTER_DIAL_H
 #define TFOS_CLUSTER_DIAL_H
 
@@ -17,6 +17,11 @@ typedef struct tfos__patience {
 /* Connects, tries the addresses of a name in turn, and sees the handshake through, in `timeout_ms` at most. */
 tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
                             int64_t timeout_ms, const tfos__patience *patience, tfos__dial **out, tfos_error *error);
+
+/* The other end: takes over a socket that was accepted, whatever the result, and sees the handshake through. `context`
+ * must outlive it. */
+tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t timeout_ms,
+                              const tfos__patience *patience, tfos__dial **out, tfos_error *error);
 void tfos__dial_close(tfos__dial *dial);
 
 /* The socket, to be polled together with others. */

@@ -9,163 +9,19 @@
 #include "cluster/feeder.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/status.h"
-#include "cluster/machine.h"
 #include "column/schema.h"
-#include "feed/ledger.h"
 
 enum {
     WAIT_MS = 100,
-    CONNECT_MS = 30000,
     SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
     ANSWER_MS = 1000, /* for a node to hand out a lane, or say that it cannot now */
     GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
 };
-
-/* ---- opening ---- */
-
-void tfos_feeder_close(tfos_feeder *feeder)
-{
-    if (feeder == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        tfos__place_reset(&feeder->places[i]);
-    }
-    tfos__dial_close(feeder->coordinator);
-    tfos__bell_free(feeder->bell);
-    tfos__buffer_reset(&feeder->schema);
-    tfos_string_free(feeder->schema_text);
-    tfos_schema_free(feeder->schema_now);
-    free(feeder->expected);
-    for (size_t i = feeder->ready_first; i < feeder->ready_count; i++) {
-        tfos_batch_free(feeder->ready[i]);
-    }
-    free(feeder->ready);
-    tfos__secret_wipe(feeder->token, sizeof feeder->token);
-    free(feeder->places);
-    free(feeder);
-}
-
-static tfos_status dial(tfos_feeder *feeder, const tfos__message *ticket, tfos_error *error)
-{
-    char host[256];
-    tfos__text key = tfos__message_text(ticket, TFOS__FIELD_KEY);
-    if (ticket->type != TFOS__MESSAGE_ADMIT || key.count != TFOS__KEY_BYTES) {
-        return tfos__fail(error, TFOS_INVALID, "this is no ticket for a feed");
-    }
-    TFOS_TRY(tfos__key_derive((const uint8_t *)key.at, TFOS__FEED_TOKEN_PURPOSE, feeder->token, error));
-    tfos__message_copy(ticket, TFOS__FIELD_HOST, host, sizeof host);
-    return tfos__dial_open(host, (uint16_t)tfos__message_number(ticket, TFOS__FIELD_PORT), (const uint8_t *)key.at,
-                           TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->patience, &feeder->coordinator, error);
-}
-
-static tfos_status ask_to_feed(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
-{
-    tfos__message message;
-    char machine[64];
-    tfos__machine_id(machine);
-    tfos__message_init(&message, TFOS__MESSAGE_HELLO);
-    tfos__message_put_string(&message, TFOS__FIELD_VERSION, TFOS_VERSION);
-    TFOS_TRY(tfos__dial_send(feeder->coordinator, &message, error));
-    tfos__message_init(&message, TFOS__MESSAGE_ADMIT);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, feeder->id.feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, feeder->id.epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, feeder->id.partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, feeder->id.attempt);
-    tfos__message_put_string(&message, TFOS__FIELD_MACHINE, machine);
-    if (options->host != NULL) {
-        tfos__message_put_text(&message, TFOS__FIELD_HOST, options->host, strnlen(options->host, 255));
-    }
-    return tfos__dial_send(feeder->coordinator, &message, error);
-}
-
-static tfos_status fail_as_told(const tfos__message *message, tfos_error *error)
-{
-    char text[TFOS_ERROR_MESSAGE_BYTES];
-    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
-    tfos__message_copy(message, TFOS__FIELD_TEXT, text, sizeof text);
-    return tfos__fail(error, status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_CANCELLED, "%s",
-                      text);
-}
-
-/* Waits for the ledger's decision: as long as another attempt feeds the partition. */
-static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
-{
-    tfos__message message;
-    do {
-        TFOS_TRY(tfos__dial_receive(feeder->coordinator, -1, &message, error));
-        if (message.type == TFOS__MESSAGE_REFUSED) {
-            return fail_as_told(&message, error);
-        }
-        if (message.type == TFOS__MESSAGE_STOP) {
-            return TFOS_END;
-        }
-    } while (message.type != TFOS__MESSAGE_ADMITTED);
-    switch (tfos__message_number(&message, TFOS__FIELD_ADMISSION)) {
-    case TFOS__ADMISSION_GRANTED:
-        break;
-    case TFOS__ADMISSION_COMPLETE:
-    case TFOS__ADMISSION_ENDED:
-        return TFOS_END;
-    default:
-        return fail_as_told(&message, error);
-    }
-    feeder->fed = tfos__message_number(&message, TFOS__FIELD_ROWS);
-    feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
-    tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
-    tfos__text places = tfos__message_text(&message, TFOS__FIELD_PLACES);
-    return tfos__feeder_find_places(feeder, places.at, places.count, error);
-}
-
-static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
-{
-    tfos__message ticket;
-    feeder->patience = (tfos__patience){options->interrupted, options->interrupted_context};
-    TFOS_TRY(tfos__message_decode(options->ticket, options->ticket_bytes, &ticket, error));
-    feeder->id = (tfos__lane_id){.feed = tfos__message_number(&ticket, TFOS__FIELD_FEED),
-                                 .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),
-                                 .partition = options->partition,
-                                 .attempt = options->attempt};
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_BATCH_BYTES, -1, -1, &feeder->batch_bytes, error));
-    TFOS_TRY(tfos__bell_new(&feeder->bell, error));
-    TFOS_TRY(dial(feeder, &ticket, error));
-    TFOS_TRY(ask_to_feed(feeder, options, error));
-    TFOS_TRY(await_admission(feeder, error));
-    size_t here = 0;
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        here += feeder->places[i].socket >= 0 ? 1 : 0;
-    }
-    if (here == 0) {
-        return tfos__fail(error, TFOS_UNSUPPORTED,
-                          "none of the %zu nodes of this feed is on the machine of this task (%s), and this version "
-                          "feeds only through shared memory. Give every executor a node",
-                          feeder->place_count, options->host != NULL ? options->host : "unknown");
-    }
-    feeder->place_first = (size_t)(feeder->id.partition % feeder->place_count);
-    return TFOS_OK;
-}
-
-tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **out, tfos_error *error)
-{
-    tfos_feeder *feeder = calloc(1, sizeof *feeder);
-    if (feeder == NULL) {
-        return tfos__fail_memory(error, sizeof *feeder);
-    }
-    tfos_status status = open_feeder(feeder, options, error);
-    if (status != TFOS_OK) {
-        tfos_feeder_close(feeder);
-        return status;
-    }
-    *out = feeder;
-    return TFOS_OK;
-}
 
 int64_t tfos_feeder_fed(const tfos_feeder *feeder)
 {
@@ -202,6 +58,15 @@ static tfos_status tell_end(const tfos_feeder *feeder, tfos_error *error)
                       feeder->id.partition);
 }
 
+tfos_status tfos__feeder_fail_as_told(const tfos__message *message, tfos_error *error)
+{
+    char text[TFOS_ERROR_MESSAGE_BYTES];
+    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
+    tfos__message_copy(message, TFOS__FIELD_TEXT, text, sizeof text);
+    return tfos__fail(error, status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_CANCELLED, "%s",
+                      text);
+}
+
 /* Reads what the coordinator has sent; waits for it at most so long. END: the feed wants no more. */
 static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfos_error *error)
 {
@@ -219,7 +84,7 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
             return tell_end(feeder, error);
         case TFOS__MESSAGE_ADMITTED: /* the feed has failed elsewhere */
         case TFOS__MESSAGE_REFUSED:
-            return fail_as_told(&message, error);
+            return tfos__feeder_fail_as_told(&message, error);
         case TFOS__MESSAGE_COMPLETE:
             feeder->acknowledged = true;
             return TFOS_OK;
@@ -309,12 +174,27 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
     return TFOS_OK;
 }
 
+/* The node elsewhere that has not acknowledged everything yet; NULL: there is none. Nobody else is fed before it has:
+ * what an attempt has committed must be the first rows of its partition. */
+static const tfos__place *find_unacknowledged(const tfos_feeder *feeder)
+{
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        const tfos__place *place = &feeder->places[i];
+        if (place->stand_in != NULL && place->lane != NULL && !place->finished && !place->fenced &&
+            tfos__lane_used(place->lane) > 0) {
+            return place;
+        }
+    }
+    return NULL;
+}
+
 static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, tfos_error *error)
 {
     uint64_t since = UINT64_MAX;
     size_t room = 0;
     *out = (choice){0};
     TFOS_TRY(ask_for_lanes(feeder, error));
+    const tfos__place *only = find_unacknowledged(feeder);
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         look_whether_finished(place);
@@ -333,10 +213,13 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
         if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
             since = hungry;
             out->place = place;
-        } else if (since == UINT64_MAX && bytes > room) {
+        } else if (since == UINT64_MAX && (only == NULL || place == only) && bytes > room) {
             room = bytes;
             out->place = place;
         }
+    }
+    if (only != NULL && out->place != only) {
+        out->place = NULL; /* somebody else is hungry: as soon as this one has acknowledged */
     }
     if (since == UINT64_MAX && out->answer_comes) {
         out->place = NULL; /* rows for those who have some can wait until the hungry one has its lane */
@@ -379,7 +262,7 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
     tfos__entry_write_batch(batch, first, rows, feeder->row, to);
     uint64_t end_row = feeder->row + (uint64_t)rows;
     TFOS_TRY(tfos__lane_commit(place->lane, bytes, (uint64_t)rows, end_row, error));
-    tfos__bell_ring(place->bell);
+    tfos__place_ring(place);
     place->end_row = end_row;
     feeder->sent += (uint64_t)rows;
     *out = rows;
@@ -518,7 +401,9 @@ static bool is_consumed(tfos_feeder *feeder)
         look_whether_finished(place);
         if (place->lane != NULL && !place->finished) {
             tfos__lane_count(place->lane, &counts);
-            consumed = consumed && counts.tail == counts.head;
+            /* What a node elsewhere has acknowledged is in its lane, and not yet consumed. */
+            consumed = consumed && counts.tail == counts.head &&
+                       (place->stand_in == NULL || counts.consumed_rows == counts.fed_rows);
         }
     }
     return consumed;
@@ -544,6 +429,23 @@ static tfos_status end_partition(tfos_feeder *feeder, tfos__place *place, tfos_e
     tfos__entry_write_partition(feeder->row, to);
     tfos_status status = tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
     return status == TFOS_CANCELLED ? TFOS_OK : status;
+}
+
+/* The last row is not in a lane before the node elsewhere says so. */
+static tfos_status await_acknowledgement(tfos_feeder *feeder, tfos_error *error)
+{
+    for (;;) {
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        for (size_t i = 0; i < feeder->place_count; i++) {
+            look_whether_finished(&feeder->places[i]);
+        }
+        if (find_unacknowledged(feeder) == NULL) {
+            return TFOS_OK;
+        }
+        (void)tfos__feeder_drain(feeder, NULL);
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+    }
 }
 
 /* Whether the task has what it wants, whatever becomes of the feed. */
@@ -573,9 +475,10 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
             }
             feeder->places[i].ended = true;
             tfos__lane_close_head(feeder->places[i].lane);
-            tfos__bell_ring(feeder->places[i].bell);
+            tfos__place_ring(&feeder->places[i]);
         }
     }
+    TFOS_TRY(await_acknowledgement(feeder, error));
     feeder->exhausted = true;
     tfos__message_init(&message, TFOS__MESSAGE_EXHAUSTED);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, feeder->row);

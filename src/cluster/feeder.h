@@ -9,6 +9,14 @@
 /* What the token of producers on a node's machine is made of the cluster key for. */
 #define TFOS__FEED_TOKEN_PURPOSE "tfos feed token 1"
 
+/* The purpose of TLS between a producer and a node elsewhere. */
+#define TFOS__FEED_PLANE_PURPOSE "tfos feed plane 1"
+
+enum { TFOS__PIECE_BYTES = 256 << 10 }; /* of an entry, at a time */
+
+/* What stands in for a node elsewhere: see feeder_remote.c. */
+typedef struct tfos__stand_in tfos__stand_in;
+
 /* A node that takes rows, as a producer sees it. */
 typedef struct tfos__place {
     uint32_t index;
@@ -18,6 +26,7 @@ typedef struct tfos__place {
     bool hungry;                       /* the coordinator says so */
     int socket;                        /* -1: it is not on this machine */
     tfos__bell *bell;                  /* of its program */
+    tfos__stand_in *stand_in;          /* NULL: the node is on this machine */
     bool asked;                        /* for a lane … */
     int64_t asked_ms;                  /* … at this time */
     bool busy;                         /* it has none to give, or nobody reads there yet */
@@ -48,6 +57,8 @@ struct tfos_feeder {
     tfos__lane_id id; /* number is 0 */
     char queue[TFOS__QUEUE_BYTES];
     uint64_t flags;
+    bool local; /* memory is shared where that is possible */
+    uint8_t key[TFOS__KEY_BYTES];
     uint8_t token[TFOS__KEY_BYTES];
     tfos__bell *bell;
     tfos__place *places;
@@ -85,6 +96,9 @@ struct tfos_feeder {
 
 /* ---- feeder.c ---- */
 
+/* The error that a message of the coordinator has. */
+tfos_status tfos__feeder_fail_as_told(const tfos__message *message, tfos_error *error);
+
 /* Looks at everything that may have changed. END: the feed wants no more. MISMATCH: of inference, and no program has
  * said so, thus rows have no results. */
 tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
@@ -110,5 +124,23 @@ tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error 
 tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
 
 void tfos__place_reset(tfos__place *place);
+
+/* Tells the program, or whatever stands between, that something is in the lane, or that there is room for results. */
+void tfos__place_ring(const tfos__place *place);
+
+/* Connects to a node elsewhere. */
+tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+
+/* ---- feeder_remote.c ---- */
+
+/* Makes one, with a thread of its own, and the socket through which it is asked for a lane as a node would be. The key
+ * is copied. */
+tfos_status tfos__stand_in_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], int *socket,
+                                tfos__stand_in **out, tfos_error *error);
+
+/* Ends its thread and waits for it. *why is filled in with what ended it before, if anything has. */
+void tfos__stand_in_close(tfos__stand_in *stand_in, tfos_error *why);
+
+void tfos__stand_in_wake(const tfos__stand_in *stand_in);
 
 #endif

@@ -26,10 +26,20 @@ void tfos__place_reset(tfos__place *place)
     if (place->socket >= 0) {
         close(place->socket);
     }
+    tfos__stand_in_close(place->stand_in, NULL); /* it sees that its socket is closed */
+    place->stand_in = NULL;
     place->lane = place->results = NULL;
     place->bell = NULL;
     place->socket = -1;
     place->asked = false;
+}
+
+void tfos__place_ring(const tfos__place *place)
+{
+    tfos__bell_ring(place->bell);
+    if (place->stand_in != NULL) {
+        tfos__stand_in_wake(place->stand_in);
+    }
 }
 
 static tfos_status send_to(tfos__place *place, const tfos__packet *packet, const int *fds, size_t count,
@@ -111,7 +121,7 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
     TFOS_TRY(tfos__array_reserve(&feeder->places, feeder->place_count, capacity, sizeof *feeder->places, error));
     feeder->places[feeder->place_count++] = place;
     tfos__place *added = &feeder->places[feeder->place_count - 1];
-    if (!connect_here(added)) {
+    if (!feeder->local || !connect_here(added)) {
         return TFOS_OK;
     }
     tfos_status status = greet(feeder, added, error);
@@ -120,6 +130,28 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
         return status == TFOS_IO ? TFOS_OK : status; /* it is going away, as the coordinator will tell */
     }
     return TFOS_OK;
+}
+
+tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    tfos_error why = {0};
+    if (place->port == 0) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "node %u on %s takes no rows over the network", place->index,
+                          place->host);
+    }
+    TFOS_TRY(tfos__stand_in_open(place->host, place->port, feeder->key, &place->socket, &place->stand_in, error));
+    tfos_status status = greet(feeder, place, error);
+    if (status != TFOS_OK) {
+        close(place->socket);
+        place->socket = -1;
+        tfos__stand_in_close(place->stand_in, &why);
+        place->stand_in = NULL;
+        tfos__place_reset(place);
+        if (why.status != TFOS_OK && error != NULL) {
+            *error = why;
+        }
+    }
+    return status;
 }
 
 tfos_status tfos__feeder_find_places(tfos_feeder *feeder, const char *lines, size_t count, tfos_error *error)

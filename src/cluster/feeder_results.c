@@ -27,7 +27,7 @@ tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, u
 static void end_entry(tfos__place *place)
 {
     tfos__lane_release(place->results, place->results_entry.bytes);
-    tfos__bell_ring(place->bell);
+    tfos__place_ring(place);
     place->results_reading = false;
 }
 

@@ -55,7 +55,12 @@
     X(MARK, 34, "coordinator → node: every row of an epoch is in a lane: QUEUE, and COUNT of its marks so far")        \
     X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
     X(HUNGRY, 36, "node → coordinator → producers: INDEX, and COUNT: 1 it starves, 0 it does not")                     \
-    X(SCHEMA, 37, "producer → coordinator → nodes: of the rows of FEED: QUEUE TEXT")
+    X(SCHEMA, 37, "producer → coordinator → nodes: of the rows of FEED: QUEUE TEXT")                                   \
+    X(LANE, 38, "producer → node elsewhere: FEED EPOCH PARTITION TASK_ATTEMPT QUEUE FEED_FLAGS; back: LANE_BYTES")     \
+    X(BUSY, 39, "node → producer elsewhere: a lane comes later")                                                       \
+    X(ENTRY, 40, "producer ↔ node elsewhere: an entry, or a result, of LANE_BYTES: PIECE, the first or the next")      \
+    X(LANE_END, 41, "producer → node elsewhere: that was the last entry")                                              \
+    X(LANE_STATE, 42, "node → producer elsewhere: LANE_BYTES committed, rows CONSUMED, COUNT: hungry, LANE_FLAGS")
 
 typedef enum tfos__message_type {
 #define TFOS__MESSAGE_ENUM(name, value, text) TFOS__MESSAGE_##name = (value),
@@ -133,7 +138,9 @@ typedef enum tfos__message_type {
     X(MACHINE, 66, 64)     /* REGISTER, ADMIT: the boot id: who has another one shares no memory */                    \
     X(PLACES, 67, 1 << 20) /* ADMITTED: nodes to feed, as tfos__place lines */                                         \
     X(FEED_FLAGS, 68, 0)   /* of a feed: TFOS__FEED_… */                                                             \
-    X(LANE_BYTES, 69, 0)   /* BEAT: memory of lanes */
+    X(LANE_BYTES, 69, 0)   /* BEAT: memory of lanes; ENTRY: of the whole of it; LANE_STATE: since the beginning */     \
+    X(PIECE, 70, 1 << 20)  /* ENTRY: bytes of it */                                                                    \
+    X(LANE_FLAGS, 71, 0)   /* TFOS__LANE_… */
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),
@@ -205,6 +212,13 @@ enum {
     TFOS__FEED_INFERENCE = 1,   /* a result comes back for each row */
     TFOS__FEED_DETERMINATE = 2, /* a partition is computed in the same order every time */
     TFOS__FEED_AGAIN = 4,       /* otherwise: it may be fed again from the beginning */
+};
+
+/* LANE_FLAGS. */
+enum {
+    TFOS__LANE_GIVEN_UP = 1,    /* the program takes nothing more */
+    TFOS__LANE_FENCED = 2,      /* another attempt goes on with the partition */
+    TFOS__LANE_RESULTS_OVER = 4 /* no more results come */
 };
 
 /* Most bytes of a frame, by what carries it. */

@@ -422,6 +422,7 @@ tfos__node_exit tfos__node_run(void)
         uv_run(&node.loop, UV_RUN_DEFAULT);
         code = node.exit;
     }
+    tfos__feed_leave_far();
     let_keeper_go(&node);
     return code;
 }

@@ -451,5 +451,12 @@ tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error)
     int code = uv_poll_init(&node->loop, &feed->listener_poll, feed->listener);
     feed->child_poll.data = feed->listener_poll.data = node;
     code = code == 0 ? uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection) : code;
-    return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks");
+    if (code != 0) {
+        return tfos__fail_errno(error, -code, "cannot wait for Spark tasks");
+    }
+    tfos_status status = tfos__feed_listen_far(node, tfos__setting_text(TFOS__SETTING_FEED_PORT, NULL), error);
+    if (status != TFOS_OK) {
+        tfos__error_prefix(error, "the setting feed.port (TFOS_FEED_PORT)");
+    }
+    return status;
 }

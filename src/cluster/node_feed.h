@@ -3,6 +3,7 @@
 #define TFOS_CLUSTER_NODE_FEED_H
 
 #include "cluster/node_state.h"
+#include "cluster/port.h"
 #include "feed/packet.h"
 
 typedef struct tfos__feed_producer {
@@ -60,8 +61,11 @@ typedef struct tfos__node_feed {
     char machine[64];
     int listener;
     uv_poll_t listener_poll;
-    tfos__bell *bell; /* of the child */
-    int child;        /* our end of the child's socket; -1: there is none */
+    tfos__port far; /* where producers elsewhere come */
+    uv_poll_t far_poll;
+    tfos__tls_context *tls; /* for them */
+    tfos__bell *bell;       /* of the child */
+    int child;              /* our end of the child's socket; -1: there is none */
     uv_poll_t child_poll;
     bool child_ended;
     tfos__feed_pending *pending;
@@ -111,6 +115,11 @@ tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
 
 /* The coordinator has begun an epoch of a feed: producers of it may have lanes. */
 tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error);
+
+/* ---- node_feed_remote.c: producers elsewhere ---- */
+
+/* Listens on one of these ports, or on any. Needs the cluster key. */
+tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error);
 
 /* ---- node_feed_child.c: the child, and what the coordinator has to say to it ---- */
 

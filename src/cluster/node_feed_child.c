@@ -232,6 +232,7 @@ void tfos__node_feed_register(const tfos__node *node, tfos__message *message)
     if (node->feed != NULL) {
         tfos__message_put_string(message, TFOS__FIELD_FEED_NAME, node->feed->name);
         tfos__message_put_string(message, TFOS__FIELD_MACHINE, node->feed->machine);
+        tfos__message_put_number(message, TFOS__FIELD_FEED_PORT, node->feed->far.number);
     }
 }
 

@@ -258,6 +258,9 @@ int tfos__node_feed_child(tfos__node *node, tfos_error *error);
 /* The child has ended: nothing is consumed any more. */
 void tfos__node_feed_end(tfos__node *node);
 
+/* Waits, for a moment, for the threads of producers elsewhere. */
+void tfos__feed_leave_far(void);
+
 /* Fills in what REGISTER and BEAT say of the feed. The texts live until the next call. */
 void tfos__node_feed_register(const tfos__node *node, tfos__message *message);
 void tfos__node_feed_beat(tfos__node *node, tfos__message *message);

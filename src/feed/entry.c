@@ -329,6 +329,11 @@ static tfos_status check_kind(const entry_header *header, tfos_error *error)
     }
 }
 
+uint64_t tfos__entry_bytes_of(const uint8_t *header)
+{
+    return tfos__load_u64(header + offsetof(entry_header, bytes));
+}
+
 tfos_status tfos__entry_read(const uint8_t *bytes, size_t count, tfos__entry *out, tfos_error *error)
 {
     entry_header header;

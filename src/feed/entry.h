@@ -46,6 +46,10 @@ tfos_status tfos__entry_append_schema(const tfos_schema *schema, tfos__buffer *o
 /* A PARTITION entry of 64 bytes. */
 void tfos__entry_write_partition(uint64_t rows, uint8_t *to);
 
+/* Bytes that an entry has if there is one at `header`, of which TFOS__ENTRY_HEADER_BYTES are there: to wait for the
+ * rest of it. Nothing is checked. */
+uint64_t tfos__entry_bytes_of(const uint8_t *header);
+
 /* Reads the header of the entry at the beginning of `bytes`. CORRUPT when it is none, or longer than `count`. */
 tfos_status tfos__entry_read(const uint8_t *bytes, size_t count, tfos__entry *out, tfos_error *error);
 

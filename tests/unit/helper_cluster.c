@@ -529,6 +529,7 @@ void helper_task_start(helper_task *task, helper_cluster *it)
     task->pid = fork();
     assert_true(task->pid >= 0);
     if (task->pid == 0) {
+        setenv("TFOS_FEED_LOCAL", task->far ? "0" : "1", 1);
         int code = run_task(task, ticket, ticket_bytes, ends[1]);
         free(ticket);
         _exit(code);

@@ -60,6 +60,7 @@ typedef struct helper_task {
     int64_t rows;
     int64_t batch_rows;
     int64_t row_bytes; /* of a second column; 0: there is none */
+    bool far;          /* it feeds over the network, as from another host */
     bool inference;    /* results must be twice the numbers, in their order */
     bool fails;        /* its third batch has a row that cannot be fed */
     bool shrinks;      /* it has a row less than it says */

@@ -1,5 +1,5 @@
-/* Tasks that feed are killed with SIGKILL at any moment and started again, sometimes two for one partition: the rows
- * that programs got are those of the data, each once in every epoch.
+/* Tasks that feed are killed with SIGKILL at any moment and started again, sometimes two for one partition, some over
+ * the network: the rows that programs got are those of the data, each once in every epoch.
  *
  * TFOS_TEST_SEED repeats a run that failed; TFOS_TEST_SECONDS gives more time for runs than the usual few seconds. */
 #include <inttypes.h>
@@ -60,6 +60,7 @@ static void start_attempt(run *r, uint64_t partition)
                                         .attempt = ++r->attempt,
                                         .rows = r->sizes[partition],
                                         .batch_rows = 50 + (int64_t)below(r, 700),
+                                        .far = below(r, 3) == 0,
                                         .pause_ms = below(r, 3) == 0 ? 1 : 0};
             helper_task_start(&r->tasks[i], &r->it);
             r->attempts[partition]++;

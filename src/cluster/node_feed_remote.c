@@ -1,0 +1,404 @@
+/* Producers elsewhere. Each has a connection over TLS and a thread of its own here, which is to this node what any
+ * producer on its machine is: it asks for a lane through the node's own Unix socket, so that memory, fences and ends
+ * are dealt with in one place. The thread commits entries as they come and says what has become of them. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "cluster/feeder.h"
+#include "cluster/node_feed.h"
+
+enum {
+    THREADS_MOST = 512,
+    HANDSHAKE_MS = 10000,
+    BUSY_MS = 2,  /* between looks at a lane that has rows, or results */
+    IDLE_MS = 50, /* … that has none */
+};
+
+static atomic_int thread_count;
+static atomic_bool leaving; /* the node is about to exit */
+
+static bool is_leaving(void *context)
+{
+    (void)context;
+    return atomic_load(&leaving);
+}
+
+void tfos__feed_leave_far(void)
+{
+    enum { PATIENCE_MS = 2000 };
+    atomic_store(&leaving, true);
+    for (int waited = 0; waited < PATIENCE_MS && atomic_load(&thread_count) > 0; waited += 5) {
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+typedef struct visitor {
+    int socket;
+    tfos__tls_context *tls;
+    char name[64]; /* of the node's Unix socket */
+
+    tfos__dial *dial;
+    tfos_feeder self; /* what we are to the node; only what feeder_place.c needs */
+    bool asked;
+    bool told;      /* that there is a lane */
+    bool busy;      /* … was told that there is none now */
+    uint8_t *entry; /* in the lane, where its pieces go; NULL: none was begun */
+    size_t entry_bytes;
+    size_t entry_done;
+    uint64_t committed; /* bytes, since the beginning */
+    bool ended;
+
+    /* What was said last. */
+    uint64_t said_committed;
+    uint64_t said_consumed;
+    uint64_t said_flags;
+    bool said_hungry;
+} visitor;
+
+static tfos__place *place_of(const visitor *v)
+{
+    return &v->self.places[0];
+}
+
+/* ---- what has become of it ---- */
+
+static uint64_t flags_of(const visitor *v, const tfos__lane_counts *counts, bool results_over)
+{
+    return (counts->given_up ? TFOS__LANE_GIVEN_UP : 0u) | (counts->fed_out && !v->ended ? TFOS__LANE_FENCED : 0u) |
+           (results_over ? TFOS__LANE_RESULTS_OVER : 0u);
+}
+
+static tfos_status say_state(visitor *v, bool results_over, tfos_error *error)
+{
+    const tfos__place *place = place_of(v);
+    tfos__lane_counts counts = {0};
+    tfos__message message;
+    bool hungry = tfos__bell_hungry(place->bell) != 0;
+    if (place->lane != NULL) {
+        tfos__lane_count(place->lane, &counts);
+    }
+    uint64_t flags = flags_of(v, &counts, results_over);
+    if (v->committed == v->said_committed && counts.consumed_rows == v->said_consumed && hungry == v->said_hungry &&
+        flags == v->said_flags) {
+        return TFOS_OK;
+    }
+    v->said_committed = v->committed;
+    v->said_consumed = counts.consumed_rows;
+    v->said_hungry = hungry;
+    v->said_flags = flags;
+    tfos__message_init(&message, TFOS__MESSAGE_LANE_STATE);
+    tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, v->committed);
+    tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, counts.consumed_rows);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, hungry ? 1 : 0);
+    tfos__message_put_number(&message, TFOS__FIELD_LANE_FLAGS, flags);
+    return tfos__dial_send(v->dial, &message, error);
+}
+
+/* ---- results ---- */
+
+static tfos_status send_result(visitor *v, const uint8_t *bytes, size_t count, tfos_error *error)
+{
+    for (size_t at = 0; at < count; at += TFOS__PIECE_BYTES) {
+        size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
+        tfos__message message;
+        tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
+        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, count);
+        tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
+        TFOS_TRY(tfos__dial_send(v->dial, &message, error));
+    }
+    return TFOS_OK;
+}
+
+static tfos_status send_results(visitor *v, bool *over, tfos_error *error)
+{
+    const tfos__place *place = place_of(v);
+    const uint8_t *bytes;
+    size_t count;
+    bool fed_out;
+    *over = false;
+    if (place->results == NULL) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
+    while (count > 0) {
+        tfos__entry entry;
+        TFOS_TRY(tfos__entry_read(bytes, count, &entry, error));
+        TFOS_TRY(send_result(v, bytes, entry.bytes, error));
+        tfos__lane_release(place->results, entry.bytes);
+        tfos__bell_ring(place->bell);
+        TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
+    }
+    *over = fed_out;
+    return TFOS_OK;
+}
+
+static tfos_status say_all(visitor *v, tfos_error *error)
+{
+    bool over;
+    TFOS_TRY(send_results(v, &over, error));
+    return say_state(v, over, error);
+}
+
+/* ---- entries ---- */
+
+/* Room in the lane for the whole entry. CANCELLED: the lane takes nothing more. */
+static tfos_status begin_entry(visitor *v, uint64_t bytes, tfos_error *error)
+{
+    const tfos__place *place = place_of(v);
+    if (place->lane == NULL || bytes == 0 || bytes % TFOS__LANE_ALIGN != 0 ||
+        bytes > tfos__lane_ring_bytes(place->lane)) {
+        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent an entry of %llu bytes",
+                          (unsigned long long)bytes);
+    }
+    for (;;) {
+        uint32_t seen = tfos__bell_read(v->self.bell);
+        tfos_status status = tfos__lane_reserve(place->lane, (size_t)bytes, &v->entry, error);
+        if (status != TFOS_END) {
+            v->entry_bytes = (size_t)bytes;
+            v->entry_done = 0;
+            return status;
+        }
+        TFOS_TRY(say_all(v, error));
+        if (is_leaving(NULL)) {
+            return tfos__fail(error, TFOS_CANCELLED, "the node is going away");
+        }
+        tfos__bell_wait(v->self.bell, seen, IDLE_MS);
+    }
+}
+
+static tfos_status commit_entry(visitor *v, tfos_error *error)
+{
+    tfos__place *place = place_of(v);
+    tfos__entry entry;
+    TFOS_TRY(tfos__entry_read(v->entry, v->entry_bytes, &entry, error));
+    if (entry.bytes != v->entry_bytes) {
+        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent an entry of %zu bytes as one of %zu", entry.bytes,
+                          v->entry_bytes);
+    }
+    place->end_row = entry.rows > 0 ? entry.first_row + entry.rows : place->end_row;
+    TFOS_TRY(tfos__lane_commit(place->lane, entry.bytes, entry.rows, place->end_row, error));
+    tfos__bell_ring(place->bell);
+    v->committed += entry.bytes;
+    v->entry = NULL;
+    return TFOS_OK;
+}
+
+static tfos_status take_piece(visitor *v, const tfos__message *message, tfos_error *error)
+{
+    tfos__text piece = tfos__message_text(message, TFOS__FIELD_PIECE);
+    if (v->entry == NULL) {
+        TFOS_TRY(begin_entry(v, tfos__message_number(message, TFOS__FIELD_LANE_BYTES), error));
+    }
+    if (piece.count > v->entry_bytes - v->entry_done) {
+        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent more bytes than its entry has");
+    }
+    memcpy(v->entry + v->entry_done, piece.at, piece.count);
+    v->entry_done += piece.count;
+    return v->entry_done == v->entry_bytes ? commit_entry(v, error) : TFOS_OK;
+}
+
+/* ---- the lane ---- */
+
+static tfos_status ask_for_lane(visitor *v, const tfos__message *message, tfos_error *error)
+{
+    if (v->asked) {
+        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere asked for two lanes");
+    }
+    v->asked = true;
+    v->self.id = (tfos__lane_id){.feed = tfos__message_number(message, TFOS__FIELD_FEED),
+                                 .epoch = tfos__message_number(message, TFOS__FIELD_EPOCH),
+                                 .partition = tfos__message_number(message, TFOS__FIELD_PARTITION),
+                                 .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
+    v->self.flags = tfos__message_number(message, TFOS__FIELD_FEED_FLAGS);
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, v->self.queue, sizeof v->self.queue);
+    return tfos__place_ask(&v->self, place_of(v), error);
+}
+
+static tfos_status say_refused(visitor *v, bool ended, const char *text, tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, ended ? 1 : 0);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    return tfos__dial_send(v->dial, &message, error);
+}
+
+/* What the node says of the lane is passed on. */
+static tfos_status look_for_lane(visitor *v, tfos_error *error)
+{
+    tfos__place *place = place_of(v);
+    tfos__message message;
+    tfos_status status = tfos__place_hear(&v->self, place, error);
+    if (status == TFOS_CANCELLED && error != NULL) {
+        tfos_error told = *error;
+        TFOS_TRY(say_refused(v, false, told.message, error));
+        return status;
+    }
+    TFOS_TRY(status);
+    if (place->finished) {
+        TFOS_TRY(say_refused(v, true, "the program of this node has ended", error));
+        return tfos__fail(error, TFOS_CANCELLED, "the program of this node has ended");
+    }
+    if (place->lane != NULL && !v->told) {
+        v->told = true;
+        tfos__message_init(&message, TFOS__MESSAGE_LANE);
+        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, tfos__lane_ring_bytes(place->lane));
+        return tfos__dial_send(v->dial, &message, error);
+    }
+    if (place->busy && !v->busy) {
+        v->busy = true;
+        tfos__message_init(&message, TFOS__MESSAGE_BUSY);
+        return tfos__dial_send(v->dial, &message, error);
+    }
+    return TFOS_OK;
+}
+
+/* ---- a visit ---- */
+
+static tfos_status hear(visitor *v, int64_t wait_ms, tfos_error *error)
+{
+    tfos__message message;
+    tfos_status status = tfos__dial_receive(v->dial, wait_ms, &message, error);
+    if (status == TFOS_END) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(status);
+    switch (message.type) {
+    case TFOS__MESSAGE_LANE:
+        return ask_for_lane(v, &message, error);
+    case TFOS__MESSAGE_ENTRY:
+        return take_piece(v, &message, error);
+    case TFOS__MESSAGE_LANE_END:
+        if (place_of(v)->lane != NULL) {
+            v->ended = true;
+            tfos__lane_close_head(place_of(v)->lane);
+            tfos__bell_ring(place_of(v)->bell);
+        }
+        return TFOS_OK;
+    default:
+        return TFOS_OK;
+    }
+}
+
+static bool is_moving(const visitor *v)
+{
+    const tfos__place *place = place_of(v);
+    tfos__lane_counts counts;
+    if (place->lane == NULL) {
+        return v->asked;
+    }
+    tfos__lane_count(place->lane, &counts);
+    return place->results != NULL || counts.consumed_rows < counts.fed_rows;
+}
+
+static tfos_status receive_visitor(visitor *v, tfos_error *error)
+{
+    char line[128];
+    int count = snprintf(line, sizeof line, "0\there\t%s\t0\t0\n", v->name);
+    const tfos__patience patience = {is_leaving, NULL};
+    int socket = v->socket;
+    v->socket = -1;
+    TFOS_TRY(tfos__dial_answer(socket, v->tls, HANDSHAKE_MS, &patience, &v->dial, error));
+    TFOS_TRY(tfos__bell_new(&v->self.bell, error));
+    v->self.local = true;
+    TFOS_TRY(tfos__feeder_find_places(&v->self, line, (size_t)count, error));
+    if (v->self.place_count != 1 || place_of(v)->socket < 0) {
+        return tfos__fail(error, TFOS_IO, "the node is going away");
+    }
+    for (;;) {
+        TFOS_TRY(say_all(v, error));
+        TFOS_TRY(hear(v, is_moving(v) ? BUSY_MS : IDLE_MS, error));
+        TFOS_TRY(look_for_lane(v, error));
+    }
+}
+
+static void *run(void *context)
+{
+    visitor *v = context;
+    tfos_error error;
+    /* However it ends, the other side learns of it: by what was said, or because the connection closes. */
+    if (receive_visitor(v, &error) != TFOS_OK && v->dial != NULL && v->told) {
+        (void)say_all(v, NULL);
+    }
+    for (size_t i = 0; i < v->self.place_count; i++) {
+        tfos__place_reset(&v->self.places[i]);
+    }
+    free(v->self.places);
+    tfos__bell_free(v->self.bell);
+    tfos__dial_close(v->dial);
+    if (v->socket >= 0) {
+        close(v->socket);
+    }
+    tfos__secret_wipe(v->self.token, sizeof v->self.token);
+    free(v);
+    atomic_fetch_sub(&thread_count, 1);
+    return NULL;
+}
+
+static bool start_thread(visitor *v)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    if (atomic_fetch_add(&thread_count, 1) >= THREADS_MOST || pthread_attr_init(&attributes) != 0) {
+        atomic_fetch_sub(&thread_count, 1);
+        return false;
+    }
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&thread, &attributes, run, v);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (code != 0) {
+        atomic_fetch_sub(&thread_count, 1);
+    }
+    return code == 0;
+}
+
+static void on_visitor(uv_poll_t *poll, int code, int events)
+{
+    tfos__node *node = poll->data;
+    tfos__node_feed *feed = node->feed;
+    (void)code;
+    (void)events;
+    int socket = accept4(feed->far.socket, NULL, NULL, SOCK_CLOEXEC);
+    visitor *v = socket >= 0 ? calloc(1, sizeof *v) : NULL;
+    if (v == NULL) {
+        if (socket >= 0) {
+            close(socket);
+        }
+        return;
+    }
+    v->socket = socket;
+    v->tls = feed->tls;
+    v->said_committed = UINT64_MAX; /* something is said at once */
+    memcpy(v->name, feed->name, sizeof v->name);
+    memcpy(v->self.token, feed->token, sizeof v->self.token);
+    if (!start_thread(v)) {
+        close(socket);
+        free(v);
+    }
+}
+
+tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error)
+{
+    tfos__node_feed *feed = node->feed;
+    TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, node->orders.key, TFOS__FEED_PLANE_PURPOSE, &feed->tls, error));
+    TFOS_TRY(tfos__port_reserve(ports, &feed->far, error));
+    int code = uv_poll_init(&node->loop, &feed->far_poll, feed->far.socket);
+    feed->far_poll.data = node;
+    code = code == 0 ? uv_poll_start(&feed->far_poll, UV_READABLE, on_visitor) : code;
+    return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks of other hosts");
+}

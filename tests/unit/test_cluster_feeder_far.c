@@ -1,0 +1,244 @@
+/* Tasks on hosts where no node is: they feed over TLS. The setting feed.local makes them do so on this one. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "helper_cluster.h"
+
+enum { FEW_MS = 20000 };
+
+static tfos_feed_options partitions_of(int64_t partitions)
+{
+    return (tfos_feed_options){.queue = "input", .partitions = partitions, .determinate = true, .timeout_ms = 600000};
+}
+
+static uint64_t begin_feed(helper_cluster *it, const tfos_feed_options *options)
+{
+    uint64_t feed = helper_cluster_feed(it, options);
+    helper_cluster_epoch(it, feed, 0);
+    return feed;
+}
+
+static void wait_until_over(helper_cluster *it)
+{
+    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
+    for (int64_t deadline = tfos__clock_ms() + FEW_MS; !it->over;) {
+        assert_true(tfos__clock_ms() < deadline);
+        helper_cluster_pump(it, 10);
+    }
+    assert_string_equal(it->failure, "");
+}
+
+/* Partitions of every size, some of whose tasks are on the machine of the nodes and some are not, in two epochs. */
+static void test_rows_come_from_near_and_far(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const int64_t sizes[] = {0, 1, 999, 20000, 0, 3, 5000};
+    const tfos_feed_options options = partitions_of(7);
+    helper_task tasks[7];
+    helper_cluster_open(&it, 2, "take", 64, NULL);
+    uint64_t feed = helper_cluster_feed(&it, &options);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        helper_cluster_epoch(&it, feed, epoch);
+        for (size_t i = 0; i < 7; i++) {
+            tasks[i] = (helper_task){.feed = feed,
+                                     .epoch = epoch,
+                                     .partition = i,
+                                     .attempt = 10 * epoch + i,
+                                     .rows = sizes[i],
+                                     .batch_rows = 700,
+                                     .far = (i + epoch) % 3 != 0};
+            helper_task_start(&tasks[i], &it);
+        }
+        for (size_t i = 0; i < 7; i++) {
+            helper_task_expect_ok(&tasks[i], &it);
+        }
+    }
+    wait_until_over(&it);
+    helper_cluster_expect_rows(&it, sizes, 7, 2);
+    helper_cluster_abandon(&it);
+}
+
+/* One task elsewhere, one partition: both nodes get rows. */
+static void test_nobody_starves(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const int64_t sizes[] = {5000};
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 2, "slow:1", 32, NULL);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 5000, .batch_rows = 5000, .far = true};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    wait_until_over(&it);
+    helper_cluster_expect_rows(&it, sizes, 1, 1);
+    for (int32_t i = 0; i < 2; i++) {
+        size_t count;
+        free(helper_cluster_rows(&it, i, &count));
+        if (count < 100) {
+            fail_msg("node %d got %zu of 5000 rows", i, count);
+        }
+    }
+    helper_cluster_abandon(&it);
+}
+
+/* Entries that are larger than a piece of a message, in a lane that they fill. */
+static void test_large_rows(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    char message[2048];
+    const int64_t sizes[] = {20};
+    const tfos_feed_options options = partitions_of(1);
+    const char *const settings[] = {"feed.lane_bytes=1048576", NULL};
+    helper_cluster_open(&it, 1, "take", 3, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 20, .batch_rows = 7, .row_bytes = 900000, .far = true};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    helper_cluster_expect_rows(&it, sizes, 1, 1);
+    helper_cluster_epoch(&it, feed, 1);
+    task = (helper_task){
+        .feed = feed, .epoch = 1, .attempt = 2, .rows = 1, .batch_rows = 1, .row_bytes = 1100000, .far = true};
+    helper_task_start(&task, &it);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
+    assert_non_null(strstr(message, "feed.lane_bytes"));
+    helper_cluster_close(&it);
+}
+
+static void test_inference(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    tfos_feed_options options = partitions_of(2);
+    const char *const settings[] = {"feed.lane_bytes=65536", NULL};
+    options.inference = true;
+    helper_cluster_open(&it, 2, "infer", 64, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task tasks[2];
+    for (size_t i = 0; i < 2; i++) {
+        tasks[i] = (helper_task){.feed = feed,
+                                 .partition = i,
+                                 .attempt = i,
+                                 .rows = i == 0 ? 1 : 50000,
+                                 .batch_rows = 50000,
+                                 .inference = true,
+                                 .far = true};
+        helper_task_start(&tasks[i], &it);
+    }
+    helper_task_expect_ok(&tasks[0], &it);
+    helper_task_expect_ok(&tasks[1], &it);
+    helper_cluster_close(&it);
+}
+
+static void test_terminate(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 1, "terminate:300", 100, NULL);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 5000000, .batch_rows = 1000, .far = true};
+    helper_task_start(&task, &it);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_END);
+    helper_cluster_abandon(&it);
+}
+
+static void test_programs_that_end(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 2, "take:250", 50, NULL);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 100, .far = true};
+    helper_task_start(&task, &it);
+    char message[2048];
+    if (helper_task_wait(&task, &it, FEW_MS, message, sizeof message) != HELPER_TASK_END) {
+        fail_msg("%s", message);
+    }
+    assert_int_equal(helper_cluster_count(&it), 500);
+    helper_cluster_close(&it);
+    helper_cluster_open(&it, 2, "kill:250", 50, NULL);
+    feed = begin_feed(&it, &options);
+    task = (helper_task){.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 100, .far = true};
+    helper_task_start(&task, &it);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
+    assert_non_null(strstr(message, "the cluster has failed"));
+    helper_cluster_abandon(&it);
+}
+
+static uint16_t find_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_ANY)}};
+    socklen_t bytes = sizeof address;
+    int found = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(found, (const struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(getsockname(found, (struct sockaddr *)&address, &bytes), 0);
+    close(found);
+    return ntohs(address.sin_port);
+}
+
+/* Whoever knocks without the key, or says nothing, is not noticed by others. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 40 };
+    helper_cluster it;
+    char port[32];
+    int strangers[STRANGERS];
+    const int64_t sizes[] = {3000};
+    const tfos_feed_options options = partitions_of(1);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    snprintf(port, sizeof port, "feed.port=%u", ntohs(address.sin_port));
+    const char *const settings[] = {port, NULL};
+    helper_cluster_open(&it, 1, "slow:2", 50, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 3000, .batch_rows = 100, .far = true, .pause_ms = 10};
+    helper_task_start(&task, &it);
+    for (size_t i = 0; i < STRANGERS; i++) {
+        strangers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(strangers[i], (const struct sockaddr *)&address, sizeof address), 0);
+        if (i % 2 == 0) {
+            (void)!send(strangers[i], "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
+        }
+        helper_cluster_pump(&it, 2);
+    }
+    helper_task_expect_ok(&task, &it);
+    for (size_t i = 0; i < STRANGERS; i++) {
+        close(strangers[i]);
+    }
+    wait_until_over(&it);
+    helper_cluster_expect_rows(&it, sizes, 1, 1);
+    helper_cluster_abandon(&it);
+}
+
+int main(int argc, char **argv)
+{
+    helper_program_main(argc, argv);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_come_from_near_and_far),
+        cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_large_rows),
+        cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_terminate),
+        cmocka_unit_test(test_programs_that_end),
+        cmocka_unit_test(test_strangers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
