@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -191,6 +192,8 @@ void helper_program_main(int argc, char **argv)
 
 /* ---- the driver ---- */
 
+const char *helper_cluster_host = "127.0.0.1";
+
 static void take_event(helper_cluster *it, const tfos_cluster_event *event)
 {
     switch (event->kind) {
@@ -272,7 +275,7 @@ void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, in
     const char *const words[] = {self, "program", mode, rows, it->folder, NULL};
     tfos_cluster_options_init(&options);
     options.nodes = it->nodes = nodes;
-    options.host = "127.0.0.1";
+    options.host = helper_cluster_host;
     options.folder = it->folder;
     options.program = words;
     options.spark_feeds = true;
@@ -529,6 +532,9 @@ void helper_task_start(helper_task *task, helper_cluster *it)
     task->pid = fork();
     assert_true(task->pid >= 0);
     if (task->pid == 0) {
+        if (task->host != 0 && setns(task->host, CLONE_NEWNET) != 0) {
+            _exit(99);
+        }
         setenv("TFOS_FEED_LOCAL", task->far ? "0" : "1", 1);
         int code = run_task(task, ticket, ticket_bytes, ends[1]);
         free(ticket);

@@ -24,6 +24,9 @@ typedef struct helper_cluster {
 /* If the arguments say so, this process is the program of a node, and does not return. To be called first in main. */
 void helper_program_main(int argc, char **argv);
 
+/* Where nodes and tasks reach the coordinator and nodes. "127.0.0.1", unless a test says otherwise. */
+extern const char *helper_cluster_host;
+
 /* Starts a cluster whose programs do what `mode` says (see helper_cluster.c), with batches of so many rows. */
 void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, int64_t batch_rows,
                          const char *const *settings);
@@ -60,6 +63,7 @@ typedef struct helper_task {
     int64_t rows;
     int64_t batch_rows;
     int64_t row_bytes; /* of a second column; 0: there is none */
+    int host;          /* if not 0: the network namespace in which it runs */
     bool far;          /* it feeds over the network, as from another host */
     bool inference;    /* results must be twice the numbers, in their order */
     bool fails;        /* its third batch has a row that cannot be fed */
