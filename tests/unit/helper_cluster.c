@@ -33,6 +33,7 @@
 
 #include "base/clock.h"
 #include "column/batch.h"
+#include "feed/consumer.h"
 #include "helper_records.h"
 
 /* ---- the program of a node ---- */
@@ -85,6 +86,7 @@ typedef struct program {
     int rows;
     tfos_feed *feed;
     int64_t taken;
+    uint64_t epochs;
 } program;
 
 static bool does(const program *self, const char *mode)
@@ -137,11 +139,14 @@ static void take_rows(program *self, int64_t batch_rows)
             poll(NULL, 0, (int)self->number);
         }
         tfos_status status = tfos_feed_next(self->feed, &want, &batch, &error);
-        if (status == TFOS_END) {
-            if (tfos_feed_ended(self->feed)) {
-                return;
-            }
+        /* The last epoch and the feed may end at once; how many epochs there were is known inside. */
+        for (; status == TFOS_END && self->epochs < self->feed->queue->marks_passed; self->epochs++) {
             write_down(self->rows, &(int64_t){HELPER_EPOCH_END}, 1);
+        }
+        if (status == TFOS_END && tfos_feed_ended(self->feed) && self->epochs == self->feed->queue->marks_received) {
+            return;
+        }
+        if (status == TFOS_END) {
             continue;
         }
         if (status != TFOS_OK) {
