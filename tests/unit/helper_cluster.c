@@ -327,6 +327,22 @@ void helper_cluster_close(helper_cluster *it)
     helper_cluster_abandon(it);
 }
 
+void helper_cluster_wait_hungry(helper_cluster *it)
+{
+    int32_t hungry = 0;
+    for (int64_t deadline = tfos__clock_ms() + 30000; hungry < it->nodes;) {
+        assert_true(tfos__clock_ms() < deadline);
+        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
+        helper_cluster_pump(it, 50);
+        hungry = 0;
+        const char *at = it->status.size > 0 ? (const char *)it->status.data : "";
+        while ((at = strstr(at, "\"hungry\":true")) != NULL) {
+            hungry++;
+            at++;
+        }
+    }
+}
+
 uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *options)
 {
     uint64_t feed = 0;

@@ -41,6 +41,9 @@ void helper_cluster_abandon(helper_cluster *it);
 void helper_cluster_pump(helper_cluster *it, int64_t ms);
 void helper_cluster_expect_event(helper_cluster *it, const char *text, int64_t most_ms);
 
+/* Waits until every program waits for rows. */
+void helper_cluster_wait_hungry(helper_cluster *it);
+
 uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *options);
 void helper_cluster_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch);
 

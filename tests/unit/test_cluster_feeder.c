@@ -122,6 +122,7 @@ static void test_nobody_starves(void **state)
         helper_cluster it;
         const int64_t sizes[] = {999};
         helper_cluster_open(&it, 2, "take", 32, NULL);
+        helper_cluster_wait_hungry(&it);
         uint64_t feed = begin_feed(&it, &usual);
         helper_task task = {.feed = feed, .attempt = 1, .rows = 999, .batch_rows = 999};
         helper_task_start(&task, &it);

@@ -80,6 +80,7 @@ static void test_nobody_starves(void **state)
     const int64_t sizes[] = {5000};
     const tfos_feed_options options = partitions_of(1);
     helper_cluster_open(&it, 2, "slow:1", 32, NULL);
+    helper_cluster_wait_hungry(&it);
     uint64_t feed = begin_feed(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 5000, .batch_rows = 5000, .far = true};
     helper_task_start(&task, &it);
