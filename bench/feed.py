@@ -115,7 +115,7 @@ def measure(root, build, quick, say):
 
 
 NOTES = [
-    "Spark's local-cluster[2,1,2048], two nodes, 8 partitions. From the call of train to its return, after another one.",
+    "Spark's local-cluster[2,1,2048], two nodes, 8 partitions. From the call of train to its return, after a first.",
     "The data is cached before. Ours for DataFrames: best of three; RDDs and the peer: one run.",
     "The peer feeds an RDD of Python rows into next_batch: it has no feed of DataFrames.",
     "Spark's noop scan reads the same cached DataFrame and throws its rows away: at 1 × feeding would cost nothing.",
