@@ -81,6 +81,8 @@ struct tfos_feeder {
     bool acknowledged; /* the coordinator knows that the partition is complete */
     int64_t batch_bytes;
 
+    int64_t timeout_ms; /* for results, without any; 0: as long as it takes */
+
     /* Of inference: where the results of which rows will come from, in the order of the rows. */
     tfos__expected *expected;
     size_t expected_first;

@@ -96,6 +96,7 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
     }
     feeder->fed = tfos__message_number(&message, TFOS__FIELD_ROWS);
     feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
+    feeder->timeout_ms = (int64_t)tfos__message_number(&message, TFOS__FIELD_TIMEOUT_MS);
     tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
     tfos__text places = tfos__message_text(&message, TFOS__FIELD_PLACES);
     return tfos__feeder_find_places(feeder, places.at, places.count, error);

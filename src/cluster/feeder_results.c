@@ -158,6 +158,30 @@ static tfos_status explain_missing(tfos_feeder *feeder, tfos_error *error)
     return TFOS_MISMATCH;
 }
 
+/* Rows that were taken and never get a result would be waited for for ever. Those that nobody takes are the
+ * coordinator's to notice. */
+static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_error *error)
+{
+    const tfos__expected *first = &feeder->expected[feeder->expected_first];
+    const tfos__place *place = &feeder->places[first->place];
+    tfos__lane_counts counts;
+    tfos_error why;
+    if (feeder->timeout_ms <= 0 || tfos__clock_ms() - since_ms < feeder->timeout_ms) {
+        return TFOS_OK;
+    }
+    tfos__lane_count(place->lane, &counts);
+    if (counts.consumed_rows < counts.fed_rows) {
+        return TFOS_OK;
+    }
+    tfos__fail(&why, TFOS_MISMATCH,
+               "no result came for %" PRId64 " s (feed_timeout): node %u on %s has taken all rows of partition %" PRIu64
+               " that it was given, and at least %" PRIu64
+               " of them have no result. A program must give one result for each row (batch_results)",
+               feeder->timeout_ms / 1000, place->index, place->host, feeder->id.partition, first->rows);
+    tfos_feeder_fail(feeder, &why); /* another attempt would wait as long */
+    return tfos__fail(error, TFOS_MISMATCH, "%s", why.message);
+}
+
 tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error)
 {
     assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
@@ -169,6 +193,7 @@ tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out
         }
         return TFOS_OK;
     }
+    int64_t since_ms = tfos__clock_ms();
     for (;;) {
         uint32_t seen = tfos__bell_read(feeder->bell);
         if (feeder->expected_first == feeder->expected_count) {
@@ -182,6 +207,7 @@ tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out
             return status;
         }
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        TFOS_TRY(look_at_time(feeder, since_ms, error));
         tfos__bell_wait(feeder->bell, seen, WAIT_MS);
     }
 }

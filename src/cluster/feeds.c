@@ -140,6 +140,7 @@ static void on_answer(void *context, uint64_t number, tfos__admission admission,
         list_places(feeds, who, &places);
         tfos__message_put_number(&message, TFOS__FIELD_ROWS, fed);
         tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS, which->flags);
+        tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, which->timeout_ms);
         tfos__message_put_string(&message, TFOS__FIELD_QUEUE, which->queue);
         tfos__message_put_text(&message, TFOS__FIELD_PLACES, places.size > 0 ? (const char *)places.data : "",
                                places.size);

@@ -270,12 +270,41 @@ static tfos__lane_id id_of(const tfos__message *message)
                            .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
 }
 
+static void say_fenced(tfos__node *node, const tfos__feed_record *record)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_FENCED);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, record->id.feed);
+    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, record->id.epoch);
+    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, record->id.partition);
+    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, record->id.attempt);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, record->end_row);
+    tfos__node_send(node, &message);
+}
+
+/* Nobody will be here to answer a fence. */
+void tfos__node_feed_say_all(tfos__node *node)
+{
+    tfos__node_feed *feed = node->feed;
+    if (feed == NULL) {
+        return;
+    }
+    tfos__node_feed_end(node);
+    for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
+        tfos__feed_seal(feed, lane);
+    }
+    for (size_t i = 0; i < feed->record_count; i++) {
+        if (feed->records[i].end_row > 0) {
+            say_fenced(node, &feed->records[i]);
+        }
+    }
+}
+
 /* No lane of the attempt takes another row, and none is opened. */
 static void fence(tfos__node *node, const tfos__message *message)
 {
     tfos__node_feed *feed = node->feed;
     tfos__lane_id id = id_of(message);
-    tfos__message answer;
     tfos_error error;
     tfos__feed_record *record = tfos__feed_record_of(feed, &id, &error);
     if (record == NULL) {
@@ -290,13 +319,7 @@ static void fence(tfos__node *node, const tfos__message *message)
     }
     tfos__bell_ring(feed->bell);
     record->fenced = true;
-    tfos__message_init(&answer, TFOS__MESSAGE_FENCED);
-    tfos__message_put_number(&answer, TFOS__FIELD_FEED, id.feed);
-    tfos__message_put_number(&answer, TFOS__FIELD_EPOCH, id.epoch);
-    tfos__message_put_number(&answer, TFOS__FIELD_PARTITION, id.partition);
-    tfos__message_put_number(&answer, TFOS__FIELD_TASK_ATTEMPT, id.attempt);
-    tfos__message_put_number(&answer, TFOS__FIELD_ROWS, record->end_row);
-    tfos__node_send(node, &answer);
+    say_fenced(node, record);
 }
 
 static void pass_on(tfos__node *node, tfos__packet *packet, const tfos__message *message, const int *fds, size_t count)

@@ -47,6 +47,7 @@ static tfos__text last_bytes(const char *text, size_t count, size_t most)
 void tfos__node_send_ended(tfos__node *node)
 {
     tfos__message message;
+    tfos__node_feed_say_all(node);
     const char *how = node->outcome_text != NULL ? node->outcome_text : "";
     tfos__text text = last_bytes(how, strlen(how), 1 << 20);
     tfos__text tail =

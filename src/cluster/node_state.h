@@ -258,6 +258,9 @@ int tfos__node_feed_child(tfos__node *node, tfos_error *error);
 /* The child has ended: nothing is consumed any more. */
 void tfos__node_feed_end(tfos__node *node);
 
+/* Says what every attempt has fed here; before ENDED, behind which nobody can be asked. */
+void tfos__node_feed_say_all(tfos__node *node);
+
 /* Waits, for a moment, for the threads of producers elsewhere. */
 void tfos__feed_leave_far(void);
 

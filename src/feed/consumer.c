@@ -221,6 +221,17 @@ static tfos_status take_rows(tfos__queue *queue, tfos__taken_lane *lane, const t
 
 /* ---- lanes in turn ---- */
 
+/* A lane that is read to its end is left, unless its task waits for results. True if it was. */
+static bool end_lane(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane, bool fed_out)
+{
+    lane->drained = fed_out;
+    if (!fed_out || (lane->unanswered > 0 && !tfos__intake_is_unwanted(lane))) {
+        return false;
+    }
+    tfos__intake_leave(intake, queue, lane);
+    return true;
+}
+
 static tfos_status step_lane(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane,
                              const tfos_feed_want *want, step *out, tfos_error *error)
 {
@@ -238,8 +249,7 @@ static tfos_status step_lane(tfos__intake *intake, tfos__queue *queue, tfos__tak
     if (count > 0) {
         return begin_entry(queue, lane, bytes, count, out, error);
     }
-    if (fed_out && lane->unanswered == 0) {
-        tfos__intake_leave(intake, queue, lane);
+    if (end_lane(intake, queue, lane, fed_out)) {
         *out = STEP_ON;
     }
     return TFOS_OK;
@@ -288,8 +298,8 @@ static tfos_status sweep(tfos__intake *intake, tfos__queue *queue, tfos_error *e
             TFOS_TRY(begin_entry(queue, lane, bytes, count, &did, error));
             TFOS_TRY(tfos__lane_peek(lane->lane, &bytes, &count, &fed_out, error));
         }
-        if (count == 0 && fed_out && lane->unanswered == 0) {
-            tfos__intake_leave(intake, queue, lane);
+        if (count == 0) {
+            (void)end_lane(intake, queue, lane, fed_out);
         }
     }
     return TFOS_OK;
@@ -299,7 +309,18 @@ static tfos_status sweep(tfos__intake *intake, tfos__queue *queue, tfos_error *e
 static bool epoch_is_open(const tfos__queue *queue)
 {
     for (const tfos__taken_lane *lane = queue->lanes; lane != NULL; lane = lane->next) {
-        if (lane->marks <= queue->marks_passed) {
+        if (lane->marks <= queue->marks_passed && !lane->drained) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether rows may be in any lane. */
+static bool has_open_lane(const tfos__queue *queue)
+{
+    for (const tfos__taken_lane *lane = queue->lanes; lane != NULL; lane = lane->next) {
+        if (!lane->drained) {
             return true;
         }
     }
@@ -508,8 +529,8 @@ tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_s
         status = tfos__intake_pump(intake, error);
         status = status == TFOS_OK ? sweep(intake, feed->queue, error) : status;
         if (status == TFOS_OK && feed->queue->schema == NULL) {
-            status = feed->queue->ended && feed->queue->lanes == NULL ? TFOS_END
-                                                                      : tfos__intake_look_at(want, deadline, error);
+            status = feed->queue->ended && !has_open_lane(feed->queue) ? TFOS_END
+                                                                       : tfos__intake_look_at(want, deadline, error);
         }
         if (status == TFOS_OK && feed->queue->schema == NULL) {
             tfos__intake_wait(intake, seen);
@@ -529,7 +550,7 @@ bool tfos_feed_ended(tfos_feed *feed)
     bool gone = tfos__intake_pump(feed->intake, NULL) != TFOS_OK;
     /* What is wrong with a lane is for whoever takes rows to say. */
     (void)(!queue->taking && sweep(feed->intake, queue, NULL) == TFOS_OK);
-    bool ended = gone || (queue->ended && queue->lanes == NULL && queue->batch_rows == 0);
+    bool ended = gone || (queue->ended && !has_open_lane(queue) && queue->batch_rows == 0);
     pthread_mutex_unlock(&feed->intake->lock);
     return ended;
 }

@@ -18,6 +18,7 @@ typedef struct tfos__taken_lane {
     tfos__bell *producer; /* rung when there is room, or results */
     uint64_t marks;       /* that came before it */
     uint64_t unanswered;  /* rows that were taken and have no result yet */
+    bool drained;         /* no more rows come; it is kept for the results */
     tfos_schema *schema;
     char *schema_text;
     bool reading; /* `entry` was begun: its rows before `row` were taken */
@@ -103,6 +104,9 @@ tfos_status tfos__intake_look_at(const tfos_feed_want *want, int64_t deadline, t
 
 /* Sleeps, without the lock, until the bell is rung after `seen` was read, or for a moment. */
 void tfos__intake_wait(tfos__intake *intake, uint32_t seen);
+
+/* Whether the task behind a lane takes no results any more. */
+bool tfos__intake_is_unwanted(const tfos__taken_lane *lane);
 
 /* Leaves a lane: nothing more is taken from it. */
 void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane);

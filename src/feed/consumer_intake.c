@@ -59,6 +59,13 @@ tfos_status tfos__intake_tell(tfos__intake *intake, const tfos__packet *packet, 
     }
 }
 
+bool tfos__intake_is_unwanted(const tfos__taken_lane *lane)
+{
+    tfos__lane_counts counts;
+    tfos__lane_count(lane->results, &counts);
+    return counts.given_up;
+}
+
 void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane)
 {
     tfos__packet packet;

@@ -99,7 +99,8 @@ void tfos__ledger_break(tfos__ledger *ledger, uint64_t feed, const tfos_error *e
 void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, const uint32_t *nodes, size_t count);
 
 /* A node has fenced an attempt: the rows before `fed` are in lanes, of this node or others, or were consumed. An answer
- * that is not waited for, because it comes twice or too late, changes nothing. */
+ * that is not waited for, because it comes twice or too late, changes nothing; but that of a node whose program has
+ * ended comes early, and is remembered until its producer leaves. */
 void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint32_t node, uint64_t fed);
 
 /* A node may not have heard what it was asked: calls.fence comes again for every attempt that it has not fenced. */

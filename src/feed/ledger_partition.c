@@ -433,7 +433,11 @@ void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uin
         return;
     }
     tfos__producer_record *gone = feed->partition[attempt->partition].holder;
-    if (gone == NULL || gone->state != TFOS__PRODUCER_GONE || gone->attempt != attempt->attempt) {
+    if (gone == NULL || gone->attempt != attempt->attempt) {
+        return;
+    }
+    if (gone->state != TFOS__PRODUCER_GONE) {
+        gone->fed = fed > gone->fed ? fed : gone->fed;
         return;
     }
     if (note_answer(gone, node, fed) && gone->missing == 0) {

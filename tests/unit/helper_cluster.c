@@ -4,6 +4,8 @@
  *   take        rows until the feed ends; ends of epochs are written down
  *   take:N      N rows, then exit
  *   kill:N      N rows, then SIGKILL
+ *   leave:N     node 0 takes N rows and exits; the others take rows, slowly
+ *   mute        takes rows and gives no results
  *   terminate:N N rows, then the feed ends for all; exits when there is a file "go" in the folder
  *   stuck       takes one batch and no more
  *   idle        does not open it
@@ -44,13 +46,17 @@ static void say_and_exit(const char *what, const tfos_error *error)
     exit(3);
 }
 
+static long node_index(void)
+{
+    const char *context = getenv("TFOS_CONTEXT");
+    const char *index = context != NULL ? strstr(context, "\"index\"") : NULL;
+    return index != NULL ? strtol(index + strcspn(index, "0123456789"), NULL, 10) : -1;
+}
+
 static int open_rows(const char *folder)
 {
     char path[512];
-    const char *context = getenv("TFOS_CONTEXT");
-    const char *index = context != NULL ? strstr(context, "\"index\"") : NULL;
-    long number = index != NULL ? strtol(index + strcspn(index, "0123456789"), NULL, 10) : -1;
-    snprintf(path, sizeof path, "%s/rows.%ld", folder, number);
+    snprintf(path, sizeof path, "%s/rows.%ld", folder, node_index());
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
@@ -87,6 +93,7 @@ typedef struct program {
     tfos_feed *feed;
     int64_t taken;
     uint64_t epochs;
+    long index;
 } program;
 
 static bool does(const program *self, const char *mode)
@@ -114,7 +121,7 @@ static void act_on(program *self)
     if (self->number <= 0 || self->taken < self->number) {
         return;
     }
-    if (does(self, "take")) {
+    if (does(self, "take") || (does(self, "leave") && self->index == 0)) {
         exit(0);
     } else if (does(self, "kill")) {
         raise(SIGKILL);
@@ -135,8 +142,8 @@ static void take_rows(program *self, int64_t batch_rows)
                             self->number - self->taken < batch_rows && self->taken < self->number
                         ? self->number - self->taken
                         : batch_rows;
-        if (does(self, "slow")) {
-            poll(NULL, 0, (int)self->number);
+        if (does(self, "slow") || (does(self, "leave") && self->index > 0)) {
+            poll(NULL, 0, does(self, "slow") ? (int)self->number : 20);
         }
         tfos_status status = tfos_feed_next(self->feed, &want, &batch, &error);
         /* The last epoch and the feed may end at once; how many epochs there were is known inside. */
@@ -175,6 +182,7 @@ void helper_program_main(int argc, char **argv)
     }
     const char *number = strchr(argv[2], ':');
     program self = {.mode = argv[2], .number = number != NULL ? strtol(number + 1, NULL, 10) : 0};
+    self.index = node_index();
     self.rows = open_rows(argv[4]);
     if (self.rows < 0) {
         perror("the file of rows");

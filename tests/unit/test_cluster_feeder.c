@@ -307,6 +307,42 @@ static void test_a_program_that_has_finished(void **state)
     helper_cluster_close(&it);
 }
 
+/* What a program took before it ended is not fed again when the task dies after that. */
+static void test_a_task_dies_behind_a_program_that_has_finished(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    helper_cluster it;
+    helper_cluster_open(&it, 2, "leave:250", 50, NULL);
+    helper_cluster_wait_hungry(&it);
+    uint64_t feed = begin_feed(&it, &usual);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = 100, .pause_ms = 2};
+    helper_task_start(&task, &it);
+    size_t count = 0;
+    while (count < 250) {
+        helper_cluster_pump(&it, 5);
+        free(helper_cluster_rows(&it, 0, &count));
+    }
+    helper_cluster_pump(&it, 300); /* it is gone by now */
+    kill(task.pid, SIGKILL);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), -SIGKILL);
+    task = (helper_task){.feed = feed, .attempt = 2, .rows = ROWS, .batch_rows = 1000};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    wait_until_over(&it);
+    static unsigned char seen[ROWS];
+    for (int32_t i = 0; i < 2; i++) {
+        int64_t *rows = helper_cluster_rows(&it, i, &count);
+        for (size_t j = 0; j < count; j++) {
+            if (rows[j] != HELPER_EPOCH_END && ++seen[rows[j]] > 1) {
+                fail_msg("row %d came twice", (int)rows[j]);
+            }
+        }
+        free(rows);
+    }
+    helper_cluster_abandon(&it);
+}
+
 /* A program is killed: the cluster fails, and no task may think that its rows were consumed. */
 static void test_a_program_that_is_killed(void **state)
 {
@@ -469,6 +505,26 @@ static void test_inference_is_repeated(void **state)
     helper_cluster_close(&it);
 }
 
+/* A program takes rows, forgets their results and waits for more. */
+static void test_no_results_at_all(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    char message[2048];
+    tfos_feed_options options = usual;
+    options.inference = true;
+    options.timeout_ms = 2000;
+    helper_cluster_open(&it, 1, "mute", 50, NULL);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_cluster_wait_hungry(&it);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 150, .batch_rows = 150, .inference = true};
+    helper_task_start(&task, &it);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
+    assert_non_null(strstr(message, "no result came for 2 s (feed_timeout): node 0 on 127.0.0.1 has taken all rows"));
+    helper_cluster_expect_event(&it, "at least 150 of them have no result", FEW_MS);
+    helper_cluster_close(&it);
+}
+
 static void test_fewer_results_than_rows(void **state)
 {
     (void)state;
@@ -502,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_that_is_stuck),
         cmocka_unit_test(test_a_queue_that_nobody_opens),
         cmocka_unit_test(test_a_program_that_has_finished),
+        cmocka_unit_test(test_a_task_dies_behind_a_program_that_has_finished),
         cmocka_unit_test(test_a_program_that_is_killed),
         cmocka_unit_test(test_a_program_that_is_killed_at_the_end),
         cmocka_unit_test(test_a_row_that_cannot_be_fed),
@@ -509,6 +566,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_inference),
         cmocka_unit_test(test_inference_through_narrow_lanes),
         cmocka_unit_test(test_inference_is_repeated),
+        cmocka_unit_test(test_no_results_at_all),
         cmocka_unit_test(test_fewer_results_than_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -489,6 +489,38 @@ static void test_results_go_back_to_where_rows_came_from(void **state)
     helper_feed_close(&feed);
 }
 
+/* A program that owes results and asks for rows comes to the end all the same; and what nobody wants keeps no lane. */
+static void test_results_that_are_owed_keep_nobody_waiting(void **state)
+{
+    (void)state;
+    helper_feed feed;
+    helper_lane lanes[2];
+    tfos_schema *schema = helper_number_schema();
+    helper_feed_open(&feed);
+    tfos_feed *input = helper_feed_queue(&feed, "input");
+    const tfos_feed_want want = want_rows(10);
+    for (size_t i = 0; i < 2; i++) {
+        helper_lane_open(&lanes[i], &feed, "input", i, true);
+        helper_lane_put_numbers(&lanes[i], &feed, (int64_t)i * 10, 3);
+        helper_lane_end(&lanes[i], &feed);
+    }
+    helper_feed_say(&feed, TFOS__PACKET_END, "", 0);
+    expect_numbers(input, &want, "0 1 2 10 11 12");
+    tfos__lane_close_tail(lanes[1].results); /* that task is gone */
+    expect_status(input, &want, TFOS_END, NULL);
+    assert_true(tfos_feed_ended(input));
+    helper_feed_hear(&feed);
+    assert_int_equal(feed.done, 1);
+    assert_int_equal(feed.done_last, 2);
+    assert_int_equal(give(input, schema, 0, 6, NULL), TFOS_OK);
+    expect_results(&lanes[0], 3);
+    helper_lane_close(&lanes[0]);
+    helper_lane_close(&lanes[1]);
+    tfos_schema_free(schema);
+    tfos_feed_close(input);
+    helper_feed_close(&feed);
+}
+
 /* Many rows, always some without a result, from two lanes in turn: what is remembered of them does not grow. */
 static void test_what_is_owed_does_not_pile_up(void **state)
 {
@@ -633,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_the_node_is_gone),
         cmocka_unit_test(test_the_schema_comes_by_both_ways),
         cmocka_unit_test(test_results_go_back_to_where_rows_came_from),
+        cmocka_unit_test(test_results_that_are_owed_keep_nobody_waiting),
         cmocka_unit_test(test_what_is_owed_does_not_pile_up),
         cmocka_unit_test(test_a_result_larger_than_a_lane),
         cmocka_unit_test(test_bad_wishes),

@@ -296,7 +296,7 @@ static void test_answers_that_are_not_waited_for(void **state)
     story s;
     start_feed(&s, 1, DETERMINATE);
     admit(&s, 10, 0);
-    fenced(&s, 10, 0, 0, 70); /* nobody asked */
+    fenced(&s, 10, 0, 0, 15); /* nobody asked yet */
     leave(&s, 10, 3);
     admit(&s, 11, 0);
     expect(&s, "10 granted from 0; fence 1/0/0#10; ");
@@ -864,6 +864,23 @@ static void test_a_node_comes_back_and_is_asked_again(void **state)
     tfos__ledger_free(s.ledger);
 }
 
+/* What a node had when its program ended is known before anybody asks. */
+static void test_a_node_ends_before_it_is_asked(void **state)
+{
+    (void)state;
+    story s;
+    start_feed(&s, 1, DETERMINATE);
+    admit(&s, 10, 0);
+    admit(&s, 11, 0);
+    fenced(&s, 9, 0, 7, 90); /* of another attempt */
+    fenced(&s, 10, 0, 7, 60);
+    tfos__ledger_lose(s.ledger, 7);
+    leave(&s, 10, 1);
+    fenced(&s, 10, 0, 0, 40);
+    expect(&s, "10 granted from 0; fence 1/0/0#10; 11 granted from 60; ");
+    tfos__ledger_free(s.ledger);
+}
+
 static void test_breaking(void **state)
 {
     (void)state;
@@ -910,6 +927,7 @@ int main(void)
         cmocka_unit_test(test_ending),
         cmocka_unit_test(test_the_cluster_ends),
         cmocka_unit_test(test_a_node_comes_back_and_is_asked_again),
+        cmocka_unit_test(test_a_node_ends_before_it_is_asked),
         cmocka_unit_test(test_breaking),
         cmocka_unit_test(test_memory_runs_out),
     };
