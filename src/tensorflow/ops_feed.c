@@ -160,6 +160,11 @@ static tfos_status join_field(const tfos_field *wanted, const tfos_schema *fed, 
     *out = *wanted;
     out->type = found->type;
     out->nullable = found->nullable;
+    if (found->feature_list && found->shape == TFOS_SHAPE_SCALAR && !wanted->feature_list &&
+        wanted->shape == TFOS_SHAPE_RAGGED) {
+        out->feature_list = true; /* a list of any length by its other name */
+        out->shape = TFOS_SHAPE_SCALAR;
+    }
     return TFOS_OK;
 }
 

@@ -13,9 +13,9 @@ import textwrap
 import threading
 import time
 
-from tensorflowonspark import _native
+from tensorflowonspark import _native, records
 
-SECONDS = 120
+SECONDS = 60
 
 _PRELUDE = """
 import json, os, sys, time
@@ -29,12 +29,12 @@ def report(value):
 
 
 class FedCluster:
-    """Runs `program`, the text of a Python program, on every node that is not native."""
+    """Runs a Python program, given as pieces of text, on every node that is not native."""
 
-    def __init__(self, folder, program, nodes=1, **options):
+    def __init__(self, folder, *programs, nodes=1, **options):
         self._path = str(folder / "result.json")
         script = folder / "program.py"
-        script.write_text(_PRELUDE.format(path=self._path) + textwrap.dedent(program))
+        script.write_text(_PRELUDE.format(path=self._path) + "".join(map(textwrap.dedent, programs)))
         self._environment = [f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"]
         self._native = _native.Cluster(
             nodes,
@@ -109,16 +109,29 @@ class FedCluster:
         ticket = self._native.feed_ticket(feed, epoch)
         return lambda partition=0: _native.Feeder(ticket, partition, next(self._attempts), "localhost")
 
-    def feed(self, batches, queue="input"):
-        """Feeds an epoch of one partition: rows of Python objects, or batches."""
+    def feed(self, rows, queue="input"):
+        """Feeds an epoch of one partition: rows of Python objects, or batches. False: the feed wants no more."""
         feeder = self.begin(queue)()
         try:
-            for batch in batches_of(batches):
-                if not feeder.batch(batch):
-                    return False
-            return feeder.finish()
+            return all(feeder.batch(batch) for batch in batches_of(rows)) and feeder.finish()
         finally:
             feeder.close()
+
+    def feed_all(self, epochs):
+        """Feeds {queue: [rows of an epoch, …]}, each queue in a thread of its own, then ends the feed."""
+        threads = [threading.Thread(target=self._feed_queue, args=each, daemon=True) for each in epochs.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+        self.end()
+
+    def _feed_queue(self, queue, epochs):
+        try:
+            for rows in epochs:
+                self.feed(rows, queue)
+        except _native.Error as error:  # the program has failed; what it reports says more
+            self.output += f"feeding {queue!r}: {error}\n"
 
     def end(self):
         self._native.end_of_feed()
@@ -138,19 +151,17 @@ class FedCluster:
 
 
 def batches_of(rows):
-    """Rows as batches; what is a batch already stays one."""
-    encoder = _native.RowEncoder()
-    for row in rows:
-        if isinstance(row, _native.Batch):
-            yield row
-            continue
-        while not encoder.add(row):
-            yield encoder.take()
-        if encoder.rows >= 4096:
-            yield encoder.take()
-    last = encoder.take()
-    if last is not None:
-        yield last
+    """Rows of Python objects as batches; batches stay what they are."""
+    rows = list(rows)
+    if rows and isinstance(rows[0], (_native.Batch, records.Batch)):
+        yield from (getattr(row, "_native", row) for row in rows)
+        return
+    encoder, rest, more = _native.RowEncoder(), iter(rows), True
+    while more:
+        more = encoder.add_many(rest)
+        batch = encoder.take()
+        if batch is not None:
+            yield batch
 
 
 def wait_for(predicate, seconds=SECONDS):
