@@ -232,8 +232,9 @@ def _ops() -> Any:
 
 
 def _nothing(tf: Any, asked: dict[str, Any]) -> Any:
-    """A feed that has ended before it had rows: no element, and no columns but those that were named."""
+    """A feed that has ended before it had rows: no element, and nobody knows the columns that were not named."""
     specs = {name: tf.zeros([0], dtype or "float32") for name, (_, dtype) in asked.items()}
+    specs = specs or {"value": tf.zeros([0])}
     return tf.data.Dataset.range(0).map(tf.autograph.experimental.do_not_convert(lambda _: specs))
 
 
@@ -272,6 +273,8 @@ def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_re
     options = tf.data.Options()
     # Each process reads rows that no other one has.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    # Rows that are read ahead are lost with their iterator: nobody does so unless the program says it.
+    options.experimental_optimization.map_parallelization = False
     return dataset.with_options(options)
 
 

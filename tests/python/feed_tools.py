@@ -69,7 +69,7 @@ class FedCluster:
     def __exit__(self, *unused):
         if not self.over:
             self._native.stop("the test is over")
-            self._thread.join(30)
+        self._thread.join(SECONDS)
         self._native.close()
 
     def _listen(self):
@@ -118,13 +118,17 @@ class FedCluster:
             feeder.close()
 
     def feed_all(self, epochs):
-        """Feeds {queue: [rows of an epoch, …]}, each queue in a thread of its own, then ends the feed."""
+        """Feeds {queue: [rows of an epoch, …]}, then ends the feed."""
+        for thread in self.begin_all(epochs):
+            thread.join(SECONDS)
+        self.end()
+
+    def begin_all(self, epochs):
+        """Feeds each queue in a thread of its own. Threads end when their rows were taken, or with the cluster."""
         threads = [threading.Thread(target=self._feed_queue, args=each, daemon=True) for each in epochs.items()]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(SECONDS)
-        self.end()
+        return threads
 
     def _feed_queue(self, queue, epochs):
         try:
