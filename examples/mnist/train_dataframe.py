@@ -1,7 +1,8 @@
 """Trains a Keras network on the MNIST digits of a DataFrame that Spark feeds to several nodes.
 
 Rows go from Spark's memory to TensorFlow's without Python between them. Spark gives them to whichever worker is hungry,
-so workers need not get the same number; every worker learns of the end of an epoch, and there they average their weights.
+so workers need not get the same number; every worker learns of the end of an epoch, and there they average their
+weights.
 
     spark-submit --master 'local-cluster[2,1,1024]' examples/mnist/train_dataframe.py --data build/demo/digits.csv.gz
 """
@@ -29,7 +30,8 @@ def train(args, ctx):
     data = data.map(lambda row: (row["image"] / 255, row["label"])).prefetch(2)
     for epoch in range(args.epochs):
         watch = Watch(f"epoch {epoch + 1} of {args.epochs}", args.batch_size)
-        model.fit(data, shuffle=False, verbose=0, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=watch.look)])
+        look = keras.callbacks.LambdaCallback(on_train_batch_end=watch.look)
+        model.fit(data, shuffle=False, verbose=0, callbacks=[look])
         average(strategy, model.trainable_variables)
         watch.report()
     if ctx.task_index == 0 and args.model_dir:
