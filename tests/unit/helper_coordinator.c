@@ -57,6 +57,8 @@ static void hear_register(helper_coordinator *it, const tfos__message *message)
     it->node_port = tfos__message_number(message, TFOS__FIELD_PORT);
     it->node_pid = tfos__message_number(message, TFOS__FIELD_PID);
     it->returned = tfos__message_number(message, TFOS__FIELD_REGISTERED);
+    tfos__message_copy(message, TFOS__FIELD_FEED_NAME, it->feed_name, sizeof it->feed_name);
+    it->feed_port = tfos__message_number(message, TFOS__FIELD_FEED_PORT);
     if (it->refuse != NULL) {
         tfos__message_init(&answer, TFOS__MESSAGE_REFUSED);
         tfos__message_put_string(&answer, TFOS__FIELD_TEXT, it->refuse);
@@ -126,6 +128,12 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         break;
     case TFOS__MESSAGE_BEAT:
         hear_beat(it, message);
+        break;
+    case TFOS__MESSAGE_FENCED:
+        it->fenced_rows = tfos__message_number(message, TFOS__FIELD_ROWS);
+        break;
+    case TFOS__MESSAGE_TERMINATE:
+        tfos__message_copy(message, TFOS__FIELD_QUEUE, it->terminated, sizeof it->terminated);
         break;
     case TFOS__MESSAGE_LOG:
         hear_log(it, message);

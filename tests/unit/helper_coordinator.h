@@ -49,7 +49,11 @@ typedef struct helper_coordinator {
     tfos__buffer text; /* of ENDED, terminated */
     tfos__buffer tail;
     char url[1025];
-    int64_t ended_ms; /* when it was heard */
+    char feed_name[101];  /* where producers on this machine come */
+    uint64_t feed_port;   /* … and those elsewhere */
+    uint64_t fenced_rows; /* of the last FENCED */
+    char terminated[64];  /* the queue of the last TERMINATE */
+    int64_t ended_ms;     /* when it was heard */
 } helper_coordinator;
 
 void helper_coordinator_open(helper_coordinator *it);
