@@ -1,0 +1,346 @@
+"""RDDs to programs on nodes, on real Spark: every row comes once, to somebody, and everybody learns of the end."""
+
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import Row
+
+import spark_tools
+from spark_tools import Answers, node_processes, spark_context, wait_for
+from tensorflowonspark import TFCluster
+
+pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
+
+# Nodes do not have this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture(scope="module")
+def sc(tmp_path_factory):
+    with spark_context("local[2,4]", tmp_path_factory.mktemp("spark")) as context:
+        yield context
+    wait_for(lambda: not node_processes(), 10)
+
+
+@pytest.fixture
+def answers(tmp_path):
+    return Answers(tmp_path)
+
+
+def start(sc, program, args=None, workers=2):
+    return TFCluster.run(sc, program, args or {}, workers, 0, input_mode=TFCluster.InputMode.SPARK)
+
+
+def train(sc, answers, look, *data, args=None, workers=2, **options):
+    """What the programs have seen of the data, which is fed one after the other."""
+    cluster = start(sc, answers.program(look), args, workers)
+    try:
+        for rdd in data:
+            cluster.train(rdd, **{"num_epochs": 1, "feed_timeout": 60} | options)
+    finally:
+        cluster.shutdown(timeout=60)
+    return answers.read()
+
+
+def take_all(args, ctx):
+    feed = ctx.get_data_feed(qname_in=args.get("queue", "input"))
+    rows = []
+    while not feed.should_stop():
+        rows.extend(feed.next_batch(args.get("batch", 100)))
+    return rows
+
+
+def describe(value):
+    """The value with its type, and those of its parts."""
+    if isinstance(value, np.ndarray):
+        return f"array({value.dtype.str} {value.shape} {value.tolist()!r})"
+    if isinstance(value, Row):
+        return f"Row({', '.join(f'{name}={describe(value[name])}' for name in value.__fields__)})"
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__}({', '.join(map(describe, value))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{describe(key)}: {describe(value[key])}' for key in value)})"
+    return f"{type(value).__name__} {value!r}"
+
+
+# ---- rows ----
+
+KINDS = {
+    "ints": [0, -1, 2**62, -(2**63)],
+    "big ints": [2**64, -(2**100)],
+    "floats": [0.5, -0.0, float("inf"), 1e-300],
+    "text": ["", "é", "a longer text\n" * 100],
+    "bytes": [b"", b"\0\xff", bytearray(b"abc")],
+    "flags": [True, False],
+    "nothing": [None, None],
+    "lists": [[1, 2], [], [3.5], ["a", None], [[1], [2, 3]]],
+    "tuples": [(1, "a", 0.5), (2, "b", 1.5)],
+    "dicts": [{"a": 1, "b": [1.0, 2.0]}, {"a": 2, "b": []}],
+    "other dicts": [{}, {1: 2}, {"a": {"b": None}}],
+    "Rows": [Row(name="x", value=1), Row(name="y", value=None)],
+    "NumPy numbers": [np.float32(0.5), np.int8(-3), np.uint64(2**63), np.bool_(True)],
+    "arrays": [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 2)), np.array(["a", "bc"])],
+    "arrays in tuples": [(np.arange(4, dtype=np.uint8), 1), (np.arange(4, dtype=np.uint8) * 2, 0)],
+    "a mixture": [1, "a", None, (1, 2), [1], {"a": 1}, 2.5, b"x", np.int16(4)],
+}
+
+
+def test_rows_of_every_kind_arrive_as_they_are_once_per_epoch(sc, answers):
+    def look(args, ctx):
+        return [describe(row) for row in take_all(args, ctx)]
+
+    data = [sc.parallelize(rows, 2) for rows in KINDS.values()]
+    found = Counter(sum(train(sc, answers, look, *data, num_epochs=2), []))
+    assert found == Counter(2 * [describe(row) for rows in KINDS.values() for row in rows])
+
+
+def test_columns_and_full_batches_over_partitions(sc, answers):
+    def look(args, ctx):
+        feed = ctx.get_data_feed(qname_in="other", input_mapping={"b": "second", "a": "first"})
+        batches = []
+        while not feed.should_stop():
+            batches.append(feed.next_batch(64))
+        return batches
+
+    rdd = sc.parallelize([(i, str(i)) for i in range(1000)], 7)
+    (batches,) = train(sc, answers, look, rdd, workers=1, qname="other")
+    sizes = [len(batch["first"]) for batch in batches if batch["first"]]
+    assert all(list(batch) == ["first", "second"] for batch in batches)
+    assert sizes[:-1] == [64] * 15 and sum(sizes) == 1000
+    rows = [row for batch in batches for row in zip(batch["first"], batch["second"])]
+    assert sorted(rows) == [(i, str(i)) for i in range(1000)]
+
+
+# ---- hunger, and the end ----
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 10_000])
+def test_one_partition_for_two_workers(sc, answers, count):
+    """Both learn of the end; if there are rows for both, both get some."""
+    found = train(sc, answers, take_all, sc.parallelize(range(count), 1))
+    assert len(found) == 2 and sorted(found[0] + found[1]) == list(range(count))
+    if count >= 999:
+        assert found[0] and found[1]
+
+
+def test_partitions_of_any_size(sc, answers):
+    def grow(index, rows):
+        return iter(range([0, 1, 999, 10_000, 0][index]))
+
+    rdd = sc.parallelize(range(5), 5).mapPartitionsWithIndex(grow)
+    found = train(sc, answers, take_all, rdd, num_epochs=2)
+    assert Counter(found[0] + found[1]) == Counter(2 * [row for size in (1, 999, 10_000) for row in range(size)])
+
+
+def test_report_says_what_was_fed(sc, answers):
+    cluster = start(sc, answers.program(take_all))
+    try:
+        cluster.train(sc.parallelize(range(5000), 3), 2)
+        report = cluster.feed_report()
+    finally:
+        cluster.shutdown(timeout=60)
+    assert sum(node["fed_rows"] for node in report["nodes"]) == 10_000, report
+    assert sum(node["consumed_rows"] for node in report["nodes"]) == 10_000, report
+    (feed,) = report["feeds"]
+    print(feed)
+    assert (feed["partitions"], feed["complete"]) == (3, 3)
+
+
+def test_terminate_ends_the_feed_for_all_and_leaves_partitions_out(sc, answers):
+    computed = sc.accumulator(0)
+
+    def count(rows):
+        computed.add(1)
+        return rows
+
+    def look(args, ctx):
+        feed = ctx.get_data_feed()
+        if ctx.task_index == 0:
+            rows = feed.next_batch(10)
+            feed.terminate()
+            return len(rows)
+        return len(take_all(args, ctx))
+
+    begin = time.monotonic()
+    found = train(sc, answers, look, sc.parallelize(range(40_000), 400).mapPartitions(count), num_epochs=0)
+    assert found[0] == 10 and found[1] < 40_000
+    assert time.monotonic() - begin < 20 and 0 < computed.value < 400
+
+
+def test_programs_that_return_early_end_the_feed(sc, answers):
+    """Nobody is there to take rows: that is the end, however many epochs were asked for."""
+
+    def look(args, ctx):
+        return len(ctx.get_data_feed().next_batch(10))
+
+    assert train(sc, answers, look, sc.parallelize(range(10_000), 4), num_epochs=0) == [10, 10]
+
+
+# ---- bad ends ----
+
+
+def failure(cluster, rdd, seconds, **options):
+    """What train raises, which must be soon; the cluster is shut down."""
+    begin = time.monotonic()
+    try:
+        with pytest.raises(TFCluster.TFClusterError) as caught:
+            cluster.train(rdd, **{"num_epochs": 1, "feed_timeout": 60} | options)
+        took = time.monotonic() - begin
+        assert took < seconds, f"{took:.1f} s: {caught.value}"
+    finally:
+        cluster._session.stop("the test is over")
+    print(f"{took:.1f} s", caught.value)
+    return str(caught.value)
+
+
+def test_program_that_raises_midway(sc, answers):
+    def look(args, ctx):
+        ctx.get_data_feed().next_batch(10)
+        raise ArithmeticError("a fault of the program")
+
+    text = failure(start(sc, look), sc.parallelize(range(100_000), 4), 15)
+    assert "Traceback" in text and "ArithmeticError: a fault of the program" in text and "worker:" in text
+
+
+def test_program_that_never_reads(sc):
+    def look(args, ctx):
+        time.sleep(600)
+
+    text = failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 15, feed_timeout=3)
+    assert "no program has opened the queue 'input' for 3 s (feed_timeout)" in text
+
+
+def test_program_that_stops_reading(sc):
+    def look(args, ctx):
+        print("reading once", flush=True)
+        ctx.get_data_feed().next_batch(1)
+        time.sleep(600)
+
+    text = failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 15, feed_timeout=3)
+    assert "no row was consumed for 3 s (feed_timeout): worker:0 on " in text and "reading once" in text
+
+
+def test_row_that_is_larger_than_a_lane(sc, monkeypatch):
+    """The limit and what exceeds it are told, and the setting."""
+    settings = sc.getConf().set("spark.tfos.feed.lane_bytes", str(1 << 16))
+    monkeypatch.setattr(sc, "getConf", lambda: settings)
+    text = failure(start(sc, take_all, workers=1), sc.parallelize([b"", bytes(100_000)], 1), 15)
+    assert "row 1 of partition 0 takes 100" in text and "65536" in text and "spark.tfos.feed.lane_bytes" in text
+
+
+def test_function_of_the_user_that_raises(sc, answers):
+    """The user's exception is told with its traceback, and the cluster goes on."""
+
+    def fail(row):
+        return 1 // (row - 70)
+
+    cluster = start(sc, answers.program(take_all))
+    try:
+        begin = time.monotonic()
+        with pytest.raises(Exception, match="ZeroDivisionError") as caught:
+            cluster.train(sc.parallelize(range(100), 2).map(fail), 1)
+        assert "in fail" in str(caught.value) and time.monotonic() - begin < 20
+        cluster.train(sc.parallelize(["after"], 1), 1)
+    finally:
+        cluster.shutdown(timeout=60)
+    assert "after" in sum(answers.read(), [])
+
+
+def test_column_that_is_not_there(sc):
+    def look(args, ctx):
+        ctx.get_data_feed(input_mapping={"a": "a", "b": "b", "c": "c"}).next_batch(1)
+
+    text = failure(start(sc, look, workers=1), sc.parallelize([(1, 2)], 1), 15)
+    assert "Traceback" in text and "3" in text and "2" in text
+
+
+# ---- tasks that die ----
+
+
+def die_once(at):
+    """Kills the Python of the first attempt of partition 1 at this row."""
+
+    def rows_of(index, rows):
+        for number, row in enumerate(rows):
+            if (index, number, TaskContext.get().attemptNumber()) == (1, at, 0):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield row
+
+    return rows_of
+
+
+def test_rows_of_a_task_that_is_killed_come_once(sc, answers):
+    rdd = sc.parallelize(range(40_000), 4).mapPartitionsWithIndex(die_once(9000))
+    found = train(sc, answers, take_all, rdd, num_epochs=2)
+    assert Counter(sum(found, [])) == Counter(2 * list(range(40_000)))
+
+
+def test_rows_without_a_fixed_order_are_not_fed_again(sc, answers):
+    rdd = sc.parallelize(range(40_000), 2).repartition(2).mapPartitionsWithIndex(die_once(9000))
+    text = failure(start(sc, take_all), rdd, 30)
+    assert "checkpoint" in text and "partition 1" in text
+    found = Counter(sum(train(sc, answers, take_all, rdd, retry="again"), []))
+    assert set(found) == set(range(40_000)) and set(found.values()) == {1, 2}
+
+
+# ---- inference ----
+
+
+def double(args, ctx):
+    feed = ctx.get_data_feed(train_mode=False)
+    while not feed.should_stop():
+        rows = feed.next_batch(100)
+        feed.batch_results([2 * row for row in rows])
+
+
+def test_results_come_in_the_order_of_the_rows(sc):
+    cluster = start(sc, double)
+    try:
+        results = cluster.inference(sc.parallelize(range(20_000), 4))
+        assert results.collect() == [2 * i for i in range(20_000)]
+        assert results.take(3) == [0, 2, 4]
+        assert results.map(str).count() == 20_000
+        assert cluster.inference(sc.parallelize([], 2)).collect() == []
+    finally:
+        cluster.shutdown(timeout=60)
+
+
+def infer_failure(cluster, rdd, seconds):
+    begin = time.monotonic()
+    with pytest.raises(Exception) as caught:
+        cluster.inference(rdd, feed_timeout=3).collect()
+    took = time.monotonic() - begin
+    text = str(caught.value)
+    try:
+        cluster.shutdown(timeout=20)
+    except TFCluster.TFClusterError as error:
+        text += "\nshutdown: " + str(error)
+    print(f"{took:.1f} s", text)
+    assert took < seconds, text
+    return text
+
+
+def test_more_results_than_rows_fail(sc):
+    def look(args, ctx):
+        feed = ctx.get_data_feed(train_mode=False)
+        rows = feed.next_batch(100)
+        feed.batch_results([*rows, 1])
+
+    text = infer_failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 30)
+    assert "11 results were given, but only 10 rows are without one" in text
+
+
+def test_fewer_results_than_rows_fail(sc):
+    def look(args, ctx):
+        feed = ctx.get_data_feed(train_mode=False)
+        while not feed.should_stop():
+            feed.batch_results(feed.next_batch(100)[1:])
+
+    text = infer_failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 40)
+    assert "one result for each row" in text
