@@ -142,7 +142,7 @@ class TFCluster:
         if ssc is not None:
             self._wait_for_stream(ssc)
         if self.input_mode == InputMode.SPARK:
-            session.order(lambda native: native.end_of_feed())
+            session.end_feeds()
         session.finish(grace_secs)
         if not session.wait(lambda: False, None if timeout < 0 else timeout):
             session.stop(f"not finished within {timeout} s, the timeout of shutdown")

@@ -1,6 +1,7 @@
 """Feeding: what a Spark task does with its partition, and what the driver does with a call of train or inference."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -22,23 +23,33 @@ def _open(ticket: bytes, index: int) -> Any:
     )
 
 
-def _feed(feeder: Any, rows: Iterator[Any]) -> bool:
-    """Feeds all rows; False if the feed wants no more."""
-    encoder = _native.RowEncoder()
-    more = True
+_FINAL = ("LIMIT", "MISMATCH", "UNSUPPORTED")  # errors that another attempt would meet again
+
+
+def _batches(rows: Iterator[Any]) -> Iterator[Any]:
+    encoder, more = _native.RowEncoder(), True
     while more:
         more = encoder.add_many(rows)
         batch = encoder.take()
-        if batch is not None and not feeder.batch(batch):
-            return False
-    return True
+        if batch is not None:
+            yield batch
+
+
+def _put(feeder: Any, batch: Any) -> bool:
+    """Feeds a batch; False if the feed wants no more. Rows that cannot be fed fail the feed, so nobody tries again."""
+    try:
+        return feeder.batch(batch)
+    except _native.Error as error:
+        if error.status in _FINAL:
+            feeder.fail(str(error))
+        raise
 
 
 def feed_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[Any]:
     """Feeds a partition and waits until it was consumed."""
     feeder = _open(ticket, index)
     try:
-        if feeder.open and _feed(feeder, rows):
+        if feeder.open and all(_put(feeder, batch) for batch in _batches(rows)):
             feeder.finish()
     finally:
         feeder.close()
@@ -48,19 +59,17 @@ def feed_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[A
 def infer_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[Any]:
     """Feeds a partition and yields the results while they come."""
     feeder = _open(ticket, index)
-    encoder = _native.RowEncoder()
     try:
-        more = feeder.open
-        while more:
-            more = encoder.add_many(rows)
-            batch = encoder.take()
-            if batch is not None:
-                more = feeder.batch(batch) and more
-            while batch := feeder.results(False):
-                yield from _native.decode_rows(batch)
+        if not feeder.open:
+            return
+        for batch in _batches(rows):
+            if not _put(feeder, batch):
+                break
+            while results := feeder.results(False):
+                yield from _native.decode_rows(results)
         if feeder.open and feeder.exhaust():
-            while batch := feeder.results(True):
-                yield from _native.decode_rows(batch)
+            while results := feeder.results(True):
+                yield from _native.decode_rows(results)
             feeder.finish()
     finally:
         feeder.close()
@@ -69,6 +78,11 @@ def infer_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[
 # ---- on the driver ----
 
 _ENDS = ("failed", "terminated", "finished", "ended")  # states of a feed; tfos.h explains them
+_CLUSTER_FAILED = "the cluster has failed: "  # begins the reason why a feed failed, if it is that
+
+# What a task says that could not feed its rows, in what Spark says of it.
+_OURS = re.compile(r"^tensorflowonspark\.records\.(\w+): (.*?)(?=\n\s*\n|\n\s+at |\Z)", re.MULTILINE | re.DOTALL)
+_OF_DATA = ("LimitError", "MismatchError", "UnsupportedError")  # errors that the cluster has no part in
 
 
 class Feeding:
@@ -109,7 +123,7 @@ class Feeding:
         """For tasks that feed whenever Spark runs them, as long as the cluster runs."""
         session = self._session
         session.wait(lambda: session.ready)
-        self._raise_if_over()
+        self._is_over()
         ticket = self._begin(session.attempt, 0)
         if ticket is None:
             self._after_end(session.attempt)
@@ -120,7 +134,8 @@ class Feeding:
         """fed, stopped (by the consumers), or again: the cluster was restarted meanwhile."""
         session = self._session
         session.wait(lambda: session.ready)
-        self._raise_if_over()
+        if self._is_over():
+            return "stopped"
         attempt = session.attempt
         try:
             ticket = self._begin(attempt, epoch)
@@ -161,7 +176,10 @@ class Feeding:
         """The feed has come to an end by itself: why?"""
         session = self._session
         if self._state() == "failed":
-            raise TFClusterError(session.feeds[self._feed]["text"])
+            error = TFClusterError(session.feeds[self._feed]["text"])
+            if str(error).startswith(_CLUSTER_FAILED):
+                return self._after_failure(attempt, error)
+            raise error
         if self._state() in ("terminated", "finished"):
             return "stopped"
         return self._after_failure(attempt, TFClusterError("the cluster was stopped while it was being fed"))
@@ -169,17 +187,25 @@ class Feeding:
     def _after_failure(self, attempt: int, error: BaseException) -> str:
         """If the cluster is failing, that is the cause; it may be starting again."""
         session = self._session
-        session.wait(lambda: session.attempt != attempt, 10)
+        found = _OURS.search(str(error))
+        by_user = found is None and "PythonException: Traceback" in str(error)
+        session.wait(lambda: session.attempt != attempt, 1 if by_user or (found and found[1] in _OF_DATA) else 10)
         if session.attempt != attempt and not session.over:
             return "again"
-        self._raise_if_over()
+        if self._is_over():
+            return "stopped"
+        if found is not None:
+            raise TFClusterError(found[2].strip()) from error
         raise error
 
-    def _raise_if_over(self) -> None:
+    def _is_over(self) -> bool:
+        """Whether the programs have ended while they were being fed; raises if they failed, or were never fed."""
         session = self._session
         if session.over:
             session.raise_if_failed()
-            raise TFClusterError("the cluster has ended; it cannot be fed any more")
+            if self._attempt < 0 or session.stopped:
+                raise TFClusterError("the cluster has ended; it cannot be fed any more")
+        return session.over
 
 
 class _Job:
@@ -270,13 +296,13 @@ def _frame_source(sc: Any, frame: Any, input_mapping: dict[str, str] | None, col
     return Source(data.partitions(), data.determinate(), lambda ticket: data.feed(bytearray(ticket)))
 
 
-def _partition_function(sc: Any, name: str, ticket: bytes) -> Any:
+def _partition_function(sc: Any, name: str, *arguments: Any) -> Any:
     from pyspark import cloudpickle
 
     from . import _task
 
     cloudpickle.register_pickle_by_value(_task)
-    return _task.partition_function(_spark.install(sc), name, ticket)
+    return _task.partition_function(_spark.install(sc), name, *arguments)
 
 
 def _rdd_job(rdd: Any) -> Callable[[bytes], Any]:

@@ -66,6 +66,7 @@ class Session:
         self._native: Any = None
         self._job: Any = None
         self._finish_ms: int | None = None
+        self._feeds_end = False
         self._stop_reason: str | None = None
         self._status: dict[str, Any] = {}
         self._status_number = 0
@@ -75,6 +76,11 @@ class Session:
         # Properties of the caller's Spark jobs, such as the scheduler pool, hold for the nodes too.
         self._thread = InheritableThread(target=self._run, name="tfos-cluster", daemon=True)
         self._thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody has asked for the end."""
+        return self._stop_reason is not None
 
     # ---- what the program's thread calls ----
 
@@ -98,6 +104,12 @@ class Session:
             self._finish_ms = int(grace_s * 1000)
             if self._native is not None and self.ready:
                 self.order(lambda native: native.finish(self._finish_ms))
+
+    def end_feeds(self) -> None:
+        """Tells the programs that no more rows come; also those that are started again."""
+        with self.changed:
+            self._feeds_end = True
+            self.order(lambda native: native.end_of_feed())
 
     def stop(self, reason: str) -> None:
         """Stops every node; nothing is started again."""
@@ -240,6 +252,8 @@ class Session:
             with self.changed:
                 self.nodes = json.loads(text)
                 self.ready = True
+                if self._feeds_end:
+                    native.end_of_feed()
                 if self._finish_ms is not None:
                     native.finish(self._finish_ms)
                 self.changed.notify_all()

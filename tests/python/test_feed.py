@@ -33,26 +33,25 @@ def answers(tmp_path):
     return Answers(tmp_path)
 
 
-def start(sc, program, args=None, workers=2):
-    return TFCluster.run(sc, program, args or {}, workers, 0, input_mode=TFCluster.InputMode.SPARK)
+def start(sc, program, workers=2):
+    return TFCluster.run(sc, program, {}, workers, 0, input_mode=TFCluster.InputMode.SPARK)
 
 
-def train(sc, answers, look, *data, args=None, workers=2, **options):
-    """What the programs have seen of the data, which is fed one after the other."""
-    cluster = start(sc, answers.program(look), args, workers)
+def train(sc, answers, look, rdd, workers=2, **options):
+    """What the programs have seen of the data."""
+    cluster = start(sc, answers.program(look), workers)
     try:
-        for rdd in data:
-            cluster.train(rdd, **{"num_epochs": 1, "feed_timeout": 60} | options)
+        cluster.train(rdd, **{"num_epochs": 1, "feed_timeout": 60} | options)
     finally:
         cluster.shutdown(timeout=60)
     return answers.read()
 
 
 def take_all(args, ctx):
-    feed = ctx.get_data_feed(qname_in=args.get("queue", "input"))
+    feed = ctx.get_data_feed()
     rows = []
     while not feed.should_stop():
-        rows.extend(feed.next_batch(args.get("batch", 100)))
+        rows.extend(feed.next_batch(100))
     return rows
 
 
@@ -95,8 +94,8 @@ def test_rows_of_every_kind_arrive_as_they_are_once_per_epoch(sc, answers):
     def look(args, ctx):
         return [describe(row) for row in take_all(args, ctx)]
 
-    data = [sc.parallelize(rows, 2) for rows in KINDS.values()]
-    found = Counter(sum(train(sc, answers, look, *data, num_epochs=2), []))
+    kinds = sc.parallelize(list(KINDS), len(KINDS))  # each in a partition of its own
+    found = Counter(sum(train(sc, answers, look, kinds.flatMap(KINDS.get), num_epochs=2), []))
     assert found == Counter(2 * [describe(row) for rows in KINDS.values() for row in rows])
 
 
@@ -121,9 +120,15 @@ def test_columns_and_full_batches_over_partitions(sc, answers):
 
 
 @pytest.mark.parametrize("count", [0, 1, 999, 10_000])
-def test_one_partition_for_two_workers(sc, answers, count):
+def test_one_partition_for_two_workers_that_wait(sc, answers, count):
     """Both learn of the end; if there are rows for both, both get some."""
-    found = train(sc, answers, take_all, sc.parallelize(range(count), 1))
+    cluster = start(sc, answers.program(take_all))
+    try:
+        wait_for(lambda: all(node.get("hungry") for node in cluster.feed_report()["nodes"]), 30)
+        cluster.train(sc.parallelize(range(count), 1), 1)
+    finally:
+        cluster.shutdown(timeout=60)
+    found = answers.read()
     assert len(found) == 2 and sorted(found[0] + found[1]) == list(range(count))
     if count >= 999:
         assert found[0] and found[1]
@@ -142,14 +147,16 @@ def test_report_says_what_was_fed(sc, answers):
     cluster = start(sc, answers.program(take_all))
     try:
         cluster.train(sc.parallelize(range(5000), 3), 2)
-        report = cluster.feed_report()
+
+        def fed_rows():
+            """Nodes tell what they have now and then."""
+            return [sum(node[key] for node in cluster.feed_report()["nodes"]) for key in ("fed_rows", "consumed_rows")]
+
+        wait_for(lambda: fed_rows() == [10_000, 10_000], 10)
+        (feed,) = cluster.feed_report()["feeds"]
     finally:
         cluster.shutdown(timeout=60)
-    assert sum(node["fed_rows"] for node in report["nodes"]) == 10_000, report
-    assert sum(node["consumed_rows"] for node in report["nodes"]) == 10_000, report
-    (feed,) = report["feeds"]
-    print(feed)
-    assert (feed["partitions"], feed["complete"]) == (3, 3)
+    assert (feed["queue"], feed["epoch"], feed["partitions"], feed["complete"]) == ("input", 1, 3, 3)
 
 
 def test_terminate_ends_the_feed_for_all_and_leaves_partitions_out(sc, answers):
@@ -195,7 +202,6 @@ def failure(cluster, rdd, seconds, **options):
         assert took < seconds, f"{took:.1f} s: {caught.value}"
     finally:
         cluster._session.stop("the test is over")
-    print(f"{took:.1f} s", caught.value)
     return str(caught.value)
 
 
@@ -256,8 +262,10 @@ def test_column_that_is_not_there(sc):
     def look(args, ctx):
         ctx.get_data_feed(input_mapping={"a": "a", "b": "b", "c": "c"}).next_batch(1)
 
-    text = failure(start(sc, look, workers=1), sc.parallelize([(1, 2)], 1), 15)
-    assert "Traceback" in text and "3" in text and "2" in text
+    cluster = start(sc, look, workers=1)
+    with pytest.raises(TFCluster.TFClusterError, match="(?s)Traceback.*'?c'?"):
+        cluster.train(sc.parallelize([(1, 2)], 1), 1)
+        cluster.shutdown(timeout=60)
 
 
 # ---- tasks that die ----
@@ -286,7 +294,7 @@ def test_rows_without_a_fixed_order_are_not_fed_again(sc, answers):
     text = failure(start(sc, take_all), rdd, 30)
     assert "checkpoint" in text and "partition 1" in text
     found = Counter(sum(train(sc, answers, take_all, rdd, retry="again"), []))
-    assert set(found) == set(range(40_000)) and set(found.values()) == {1, 2}
+    assert set(found) == set(range(40_000)) and len(found) < found.total() <= 60_000
 
 
 # ---- inference ----
@@ -311,29 +319,21 @@ def test_results_come_in_the_order_of_the_rows(sc):
         cluster.shutdown(timeout=60)
 
 
-def infer_failure(cluster, rdd, seconds):
-    begin = time.monotonic()
-    with pytest.raises(Exception) as caught:
-        cluster.inference(rdd, feed_timeout=3).collect()
-    took = time.monotonic() - begin
-    text = str(caught.value)
-    try:
-        cluster.shutdown(timeout=20)
-    except TFCluster.TFClusterError as error:
-        text += "\nshutdown: " + str(error)
-    print(f"{took:.1f} s", text)
-    assert took < seconds, text
-    return text
-
-
 def test_more_results_than_rows_fail(sc):
+    """Spark tells of its task, and shutdown what the program did."""
+
     def look(args, ctx):
         feed = ctx.get_data_feed(train_mode=False)
         rows = feed.next_batch(100)
         feed.batch_results([*rows, 1])
 
-    text = infer_failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 30)
-    assert "11 results were given, but only 10 rows are without one" in text
+    cluster = start(sc, look, workers=1)
+    begin = time.monotonic()
+    with pytest.raises(Exception, match="tensorflowonspark"):
+        cluster.inference(sc.parallelize(range(10), 1)).collect()
+    with pytest.raises(TFCluster.TFClusterError, match="11 results were given, but only 10 rows are without one"):
+        cluster.shutdown(timeout=20)
+    assert time.monotonic() - begin < 30
 
 
 def test_fewer_results_than_rows_fail(sc):
@@ -342,5 +342,11 @@ def test_fewer_results_than_rows_fail(sc):
         while not feed.should_stop():
             feed.batch_results(feed.next_batch(100)[1:])
 
-    text = infer_failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 40)
-    assert "one result for each row" in text
+    cluster = start(sc, look, workers=1)
+    begin = time.monotonic()
+    try:
+        with pytest.raises(Exception, match="one result for each row"):
+            cluster.inference(sc.parallelize(range(10), 1), feed_timeout=3).collect()
+    finally:
+        cluster.shutdown(timeout=20)
+    assert time.monotonic() - begin < 30
