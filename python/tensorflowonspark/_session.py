@@ -169,7 +169,10 @@ class Session:
                 failure = self._run_once()
                 if failure is None or self._stop_reason is not None or self.attempt >= self._restarts:
                     break
-                self.attempt += 1
+                with self.changed:
+                    self.attempt += 1
+                    self.ready = False
+                    self.changed.notify_all()
                 say(f"[tfos] {failure}\n[tfos] starting the cluster again: {self.attempt} of {self._restarts} restarts")
             if failure is not None and self._stop_reason is None:
                 error = TFClusterError(failure)
