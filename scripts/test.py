@@ -104,10 +104,11 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=(), in_default=True, tests="tests/python"):
+def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",)):
     report = os.path.join(REPORTS, f"{name}.xml")
     run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, tests)))
+    for pattern in tests:
+        run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, pattern)))
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
     return Suite(name, [*setup, ["scripts/build-python", environment], run], report, count_junit, in_default)
 
@@ -115,6 +116,10 @@ def pytest_suite(name, environment, setup=(), in_default=True, tests="tests/pyth
 def text_suite(name, steps, in_default=True):
     """A suite whose last step prints "N passed, N failed" itself."""
     return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default)
+
+
+# What may differ between the lines of Spark.
+ON_SPARK = ("tests/python/test_cluster*.py", "tests/python/test_feed*.py")
 
 
 def all_suites():
@@ -133,7 +138,7 @@ def all_suites():
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
-        pytest_suite("python-spark35", "build/venv-spark35", spark35, False, tests="tests/python/test_cluster*.py"),
+        pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
     ]
 
