@@ -29,8 +29,8 @@
       "Bytes of all lanes of a node; tasks that find no room wait, or feed other nodes.")                              \
     X(FEED_BATCH_BYTES, "feed.batch_bytes", 256 << 10, 1 << 10, 1 << 28,                                               \
       "Bytes that a Spark task puts into a lane at a time, at most.")                                                  \
-    X(FEED_LOCAL, "feed.local", 1, 0, 1,                                                                               \
-      "0 makes a Spark task feed over the network also where it could share memory with a node.")                      \
+    X(FEED_LOCAL, "feed.local", 1 << 20, 0, 1 << 20,                                                                   \
+      "Nodes of its machine that a Spark task shares memory with, at most; others are fed over the network.")          \
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 

@@ -19,6 +19,7 @@
 enum {
     WAIT_MS = 100,
     SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
+    FAR_MOST = 3,     /* nodes elsewhere that a task feeds besides those of its machine */
     ANSWER_MS = 1000, /* for a node to hand out a lane, or say that it cannot now */
     GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
 };
@@ -165,7 +166,7 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
     }
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        if (place->socket >= 0 && !place->finished && !place->asked &&
+        if (place->socket >= 0 && place->bell != NULL && !place->finished && !place->asked &&
             (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
             TFOS_TRY(tfos__place_ask(feeder, place, error));
             lanes++;
@@ -188,6 +189,41 @@ static const tfos__place *find_unacknowledged(const tfos_feeder *feeder)
     return NULL;
 }
 
+/* Whether memory is shared with anybody: then those elsewhere are fed only while they starve. */
+static bool has_near(const tfos_feeder *feeder)
+{
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        const tfos__place *place = &feeder->places[i];
+        if (place->socket >= 0 && place->stand_in == NULL && !place->finished) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those nearby have enough, and somebody elsewhere has nothing: that one is fed, too. Connecting takes its time, and
+ * nobody waits for it. */
+static tfos_status look_for_starving(tfos_feeder *feeder, tfos_error *error)
+{
+    size_t far = 0;
+    tfos__place *starving = NULL;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
+        far += place->stand_in != NULL ? 1 : 0;
+        if (place->bell != NULL && !place->finished && tfos__bell_hungry(place->bell) != 0) {
+            return TFOS_OK;
+        }
+        if (place->socket < 0 && !place->finished && !place->tried && place->hungry && place->port != 0) {
+            starving = starving == NULL ? place : starving;
+        }
+    }
+    if (starving == NULL || far >= FAR_MOST) {
+        return TFOS_OK;
+    }
+    starving->tried = true;
+    return tfos__place_begin_far(feeder, starving, error);
+}
+
 static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, tfos_error *error)
 {
     uint64_t since = UINT64_MAX;
@@ -198,7 +234,7 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         look_whether_finished(place);
-        if (place->socket < 0 || place->finished || place->fenced) {
+        if (place->socket < 0 || place->bell == NULL || place->finished || place->fenced) {
             continue;
         }
         uint64_t hungry = tfos__bell_hungry(place->bell);
@@ -213,7 +249,8 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
         if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
             since = hungry;
             out->place = place;
-        } else if (since == UINT64_MAX && (only == NULL || place == only) && bytes > room) {
+        } else if (since == UINT64_MAX && (only == NULL || place == only) && bytes > room &&
+                   (place->stand_in == NULL || !has_near(feeder))) {
             room = bytes;
             out->place = place;
         }
@@ -320,6 +357,7 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
         choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        TFOS_TRY(look_for_starving(feeder, error));
         TFOS_TRY(choose(feeder, least, &chosen, error));
         if (chosen.place != NULL) {
             tfos_status status = put_rows(feeder, &chosen, batch, first, out, error);

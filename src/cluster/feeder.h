@@ -23,7 +23,8 @@ typedef struct tfos__place {
     char host[256];
     char name[TFOS__QUEUE_BYTES + 64]; /* of its Unix socket, abstract */
     uint16_t port;                     /* for producers elsewhere */
-    bool hungry;                       /* the coordinator says so */
+    bool hungry;                       /* the coordinator says that it starves */
+    bool tried;                        /* a stand-in was made for that reason */
     int socket;                        /* -1: it is not on this machine */
     tfos__bell *bell;                  /* of its program */
     tfos__stand_in *stand_in;          /* NULL: the node is on this machine */
@@ -57,7 +58,7 @@ struct tfos_feeder {
     tfos__lane_id id; /* number is 0 */
     char queue[TFOS__QUEUE_BYTES];
     uint64_t flags;
-    bool local; /* memory is shared where that is possible */
+    int64_t local_most; /* nodes that memory is shared with */
     uint8_t key[TFOS__KEY_BYTES];
     uint8_t token[TFOS__KEY_BYTES];
     tfos__bell *bell;
@@ -130,7 +131,10 @@ void tfos__place_reset(tfos__place *place);
 /* Tells the program, or whatever stands between, that something is in the lane, or that there is room for results. */
 void tfos__place_ring(const tfos__place *place);
 
-/* Connects to a node elsewhere. */
+/* Begins to connect to a node elsewhere; its bell comes later. */
+tfos_status tfos__place_begin_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+
+/* Connects to a node elsewhere, and waits for that. */
 tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
 
 /* ---- feeder_remote.c ---- */

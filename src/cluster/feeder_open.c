@@ -134,9 +134,7 @@ static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *o
                                  .partition = options->partition,
                                  .attempt = options->attempt};
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_BATCH_BYTES, -1, -1, &feeder->batch_bytes, error));
-    int64_t local;
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_LOCAL, -1, -1, &local, error));
-    feeder->local = local != 0;
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_LOCAL, -1, -1, &feeder->local_most, error));
     TFOS_TRY(tfos__bell_new(&feeder->bell, error));
     TFOS_TRY(dial(feeder, &ticket, error));
     TFOS_TRY(ask_to_feed(feeder, options, error));

@@ -60,15 +60,21 @@ static tfos_status send_to(tfos__place *place, const tfos__packet *packet, const
     }
 }
 
+static tfos_status say_hello(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    tfos__packet packet;
+    tfos__packet_init(&packet, TFOS__PACKET_HELLO);
+    memcpy(packet.token, feeder->token, sizeof packet.token);
+    return send_to(place, &packet, NULL, 0, error);
+}
+
 /* The node answers HELLO with the bell of its program. */
 static tfos_status greet(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
 {
     tfos__packet packet;
     int fds[TFOS__PACKET_FDS_MOST];
     struct pollfd wait = {.fd = place->socket, .events = POLLIN};
-    tfos__packet_init(&packet, TFOS__PACKET_HELLO);
-    memcpy(packet.token, feeder->token, sizeof packet.token);
-    TFOS_TRY(send_to(place, &packet, NULL, 0, error));
+    TFOS_TRY(say_hello(feeder, place, error));
     if (poll(&wait, 1, ANSWER_MS) <= 0) {
         return tfos__fail(error, TFOS_IO, "node %u on %s did not answer within %d s", place->index, place->host,
                           ANSWER_MS / 1000);
@@ -121,7 +127,11 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
     TFOS_TRY(tfos__array_reserve(&feeder->places, feeder->place_count, capacity, sizeof *feeder->places, error));
     feeder->places[feeder->place_count++] = place;
     tfos__place *added = &feeder->places[feeder->place_count - 1];
-    if (!feeder->local || !connect_here(added)) {
+    int64_t here = 0;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        here += feeder->places[i].socket >= 0 ? 1 : 0;
+    }
+    if (here >= feeder->local_most || !connect_here(added)) {
         return TFOS_OK;
     }
     tfos_status status = greet(feeder, added, error);
@@ -130,6 +140,12 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
         return status == TFOS_IO ? TFOS_OK : status; /* it is going away, as the coordinator will tell */
     }
     return TFOS_OK;
+}
+
+tfos_status tfos__place_begin_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    TFOS_TRY(tfos__stand_in_open(place->host, place->port, feeder->key, &place->socket, &place->stand_in, error));
+    return say_hello(feeder, place, error);
 }
 
 tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
@@ -213,6 +229,10 @@ tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error
     place->busy = packet.kind == TFOS__PACKET_BUSY;
     if (packet.kind == TFOS__PACKET_LANE) {
         status = take_lane(place, fds, error);
+    } else if (packet.kind == TFOS__PACKET_BELL && place->bell == NULL) {
+        int bell = fds[0];
+        fds[0] = -1;
+        status = tfos__bell_adopt(bell, &place->bell, error);
     } else if (packet.kind == TFOS__PACKET_REFUSED && (packet.flags & TFOS__PACKET_ENDED) != 0) {
         place->finished = true;
     } else if (packet.kind == TFOS__PACKET_REFUSED) {

@@ -116,7 +116,7 @@ static void list_places(const tfos__feeds *feeds, const tfos__known_producer *wh
             }
             tfos__roster_view(feeds->roster, i, &view);
             if (tfos__buffer_printf(out, NULL, "%" PRIu32 "\t%s\t%s\t%u\t%d\n", i, view.host, node->name, node->port,
-                                    node->fed.hungry ? 1 : 0) != TFOS_OK) {
+                                    node->starves ? 1 : 0) != TFOS_OK) {
                 return;
             }
         }

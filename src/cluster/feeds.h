@@ -28,7 +28,7 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
 void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t producer, const tfos__message *message, uint64_t now_ms);
 void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t producer);
 
-/* REGISTER, BEAT, FENCED, TERMINATE and HUNGRY of a node; others are none of our business. */
+/* REGISTER, BEAT, FENCED, TERMINATE and ENDED of a node; others are none of our business. */
 void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__message *message, uint64_t now_ms);
 
 /* A node has come back on a new connection: what it may have missed is said again. */

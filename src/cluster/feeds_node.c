@@ -9,6 +9,20 @@ enum { RATE_MS = 2000 }; /* over which rows per second are counted */
 
 /* ---- nodes ---- */
 
+/* Producers on other hosts cannot see for themselves that somebody has nothing to do. */
+static void tell_of_starving(tfos__feeds *feeds, const tfos__fed_node *node)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_HUNGRY);
+    tfos__message_put_number(&message, TFOS__FIELD_INDEX, (uint64_t)(node - feeds->nodes));
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, node->starves ? 1 : 0);
+    for (size_t i = 0; i < feeds->producer_count; i++) {
+        if (feeds->producers[i].granted) {
+            feeds->calls.to_producer(feeds->calls.context, feeds->producers[i].number, &message);
+        }
+    }
+}
+
 static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *beat)
 {
     uint64_t consumed = tfos__message_number(beat, TFOS__FIELD_CONSUMED);
@@ -19,10 +33,16 @@ static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__mes
             feeds->feeds[i].moved_ms = feeds->feeds[i].open ? feeds->now_ms : feeds->feeds[i].moved_ms;
         }
     }
+    bool hungry = tfos__message_number(beat, TFOS__FIELD_COUNT) != 0;
+    bool starves = hungry && node->fed.hungry && fed == node->fed.fed_rows;
     node->fed.fed_rows = fed;
     node->fed.consumed_rows = consumed;
     node->fed.lane_bytes = tfos__message_number(beat, TFOS__FIELD_LANE_BYTES);
-    node->fed.hungry = tfos__message_number(beat, TFOS__FIELD_COUNT) != 0;
+    node->fed.hungry = hungry;
+    if (starves != node->starves) {
+        node->starves = starves;
+        tell_of_starving(feeds, node);
+    }
     tfos__message_copy(beat, TFOS__FIELD_TEXT, node->queues, sizeof node->queues);
     uint64_t elapsed = feeds->now_ms - node->rate_ms;
     if (elapsed >= RATE_MS) {
@@ -101,9 +121,6 @@ void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__messa
         break;
     case TFOS__MESSAGE_TERMINATE:
         terminate(feeds, message);
-        break;
-    case TFOS__MESSAGE_HUNGRY:
-        node->fed.hungry = tfos__message_number(message, TFOS__FIELD_COUNT) != 0;
         break;
     case TFOS__MESSAGE_ENDED:
         lose_node(feeds, index);

@@ -29,6 +29,7 @@ typedef struct tfos__fed_node {
     uint16_t port;
     char queues[1024]; /* that its program has opened: ",input,validation," */
     tfos__fed fed;
+    bool starves; /* it was hungry for a whole heartbeat and got nothing */
     uint64_t rate_ms;
     uint64_t rate_rows;
 } tfos__fed_node;

@@ -54,7 +54,7 @@
     X(FENCED, 33, "node → coordinator: the same, and ROWS")                                                            \
     X(MARK, 34, "coordinator → node: every row of an epoch is in a lane: QUEUE, and COUNT of its marks so far")        \
     X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
-    X(HUNGRY, 36, "node → coordinator → producers: INDEX, and COUNT: 1 it starves, 0 it does not")                     \
+    X(HUNGRY, 36, "coordinator → producers: INDEX of a node, and COUNT: 1 it starves, 0 it does not")                  \
     X(SCHEMA, 37, "producer → coordinator → nodes: of the rows of FEED: QUEUE TEXT")                                   \
     X(LANE, 38, "producer → node elsewhere: FEED EPOCH PARTITION TASK_ATTEMPT QUEUE FEED_FLAGS; back: LANE_BYTES")     \
     X(BUSY, 39, "node → producer elsewhere: a lane comes later")                                                       \

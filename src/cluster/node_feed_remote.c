@@ -310,7 +310,7 @@ static tfos_status receive_visitor(visitor *v, tfos_error *error)
     v->socket = -1;
     TFOS_TRY(tfos__dial_answer(socket, v->tls, HANDSHAKE_MS, &patience, &v->dial, error));
     TFOS_TRY(tfos__bell_new(&v->self.bell, error));
-    v->self.local = true;
+    v->self.local_most = 1;
     TFOS_TRY(tfos__feeder_find_places(&v->self, line, (size_t)count, error));
     if (v->self.place_count != 1 || place_of(v)->socket < 0) {
         return tfos__fail(error, TFOS_IO, "the node is going away");

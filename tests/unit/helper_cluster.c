@@ -564,7 +564,7 @@ void helper_task_start(helper_task *task, helper_cluster *it)
         if (task->host != 0 && setns(task->host, CLONE_NEWNET) != 0) {
             _exit(99);
         }
-        setenv("TFOS_FEED_LOCAL", task->far ? "0" : "1", 1);
+        setenv("TFOS_FEED_LOCAL", task->far ? "0" : task->near_one ? "1" : "100", 1);
         int code = run_task(task, ticket, ticket_bytes, ends[1]);
         free(ticket);
         _exit(code);

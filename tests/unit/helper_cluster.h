@@ -68,6 +68,7 @@ typedef struct helper_task {
     int64_t row_bytes; /* of a second column; 0: there is none */
     int host;          /* if not 0: the network namespace in which it runs */
     bool far;          /* it feeds over the network, as from another host */
+    bool near_one;     /* it shares memory with one node only, as if the others were on another host */
     bool inference;    /* results must be twice the numbers, in their order */
     bool fails;        /* its third batch has a row that cannot be fed */
     bool shrinks;      /* it has a row less than it says */

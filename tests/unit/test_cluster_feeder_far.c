@@ -97,6 +97,32 @@ static void test_nobody_starves(void **state)
     helper_cluster_abandon(&it);
 }
 
+/* A task has a node on its machine; another one elsewhere has nothing to do. */
+static void test_a_starving_node_elsewhere_is_fed(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const int64_t sizes[] = {30000};
+    const tfos_feed_options options = partitions_of(1);
+    const char *const settings[] = {"cluster.beat_ms=100", NULL};
+    helper_cluster_open(&it, 2, "slow:5", 50, settings);
+    helper_cluster_wait_hungry(&it);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 30000, .batch_rows = 100, .near_one = true, .pause_ms = 2};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    wait_until_over(&it);
+    helper_cluster_expect_rows(&it, sizes, 1, 1);
+    for (int32_t i = 0; i < 2; i++) {
+        size_t count;
+        free(helper_cluster_rows(&it, i, &count));
+        if (count < 500) {
+            fail_msg("node %d got %zu of 30000 rows", i, count);
+        }
+    }
+    helper_cluster_abandon(&it);
+}
+
 /* Entries that are larger than a piece of a message, in a lane that they fill. */
 static void test_large_rows(void **state)
 {
@@ -235,6 +261,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_come_from_near_and_far),
         cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_a_starving_node_elsewhere_is_fed),
         cmocka_unit_test(test_large_rows),
         cmocka_unit_test(test_inference),
         cmocka_unit_test(test_terminate),

@@ -61,6 +61,7 @@ static void start_attempt(run *r, uint64_t partition)
                                         .rows = r->sizes[partition],
                                         .batch_rows = 50 + (int64_t)below(r, 700),
                                         .far = below(r, 3) == 0,
+                                        .near_one = below(r, 3) == 0,
                                         .pause_ms = below(r, 3) == 0 ? 1 : 0};
             helper_task_start(&r->tasks[i], &r->it);
             r->attempts[partition]++;
@@ -140,7 +141,8 @@ static void run_epoch(run *r)
 
 static void run_once(uint64_t seed, uint64_t *kills, uint64_t *copies)
 {
-    static const char *const narrow[] = {"feed.lane_bytes=65536", "feed.memory_bytes=200000", NULL};
+    static const char *const narrow[] = {"feed.lane_bytes=65536", "feed.memory_bytes=200000", "cluster.beat_ms=20",
+                                         NULL};
     static const char *const modes[] = {"take", "take", "slow:1"};
     static run r;
     memset(&r, 0, sizeof r);

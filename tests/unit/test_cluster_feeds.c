@@ -674,6 +674,32 @@ static void test_no_time_limit(void **state)
     end(&s);
 }
 
+/* A node that was hungry for a whole heartbeat starves, which producers elsewhere must be told. */
+static void test_a_node_starves(void **state)
+{
+    (void)state;
+    story s;
+    tfos__message message;
+    start(&s, 2, TFOS__FEED_DETERMINATE);
+    admit(&s, 10, 0);
+    s.said.size = 0;
+    tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, ",input,");
+    tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
+    expect(&s, "");
+    tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
+    expect(&s, "producer 10: HUNGRY count=1\n");
+    tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
+    expect(&s, "");
+    admit(&s, 11, 1);
+    expect_part(&s, "0\th0\tsocket-0\t0\t1\n");
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 5);
+    tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
+    expect_part(&s, "producer 10: HUNGRY count=0\n");
+    end(&s);
+}
+
 /* ---- counts ---- */
 
 static void test_counts_of_nodes(void **state)
@@ -715,6 +741,7 @@ int main(void)
         cmocka_unit_test(test_rows_that_nobody_takes),
         cmocka_unit_test(test_a_queue_that_nobody_reads),
         cmocka_unit_test(test_no_time_limit),
+        cmocka_unit_test(test_a_node_starves),
         cmocka_unit_test(test_counts_of_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
