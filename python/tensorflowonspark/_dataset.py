@@ -275,6 +275,7 @@ def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_re
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     # Rows that are read ahead are lost with their iterator: nobody does so unless the program says it.
     options.experimental_optimization.map_parallelization = False
+    options.experimental_optimization.inject_prefetch = False
     return dataset.with_options(options)
 
 
