@@ -902,8 +902,9 @@ TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
 TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
 
 /* With inference: the results that have come, in the order of the rows. `wait`: until there are some. END: every row
- * that was fed has its result; or, after tfos_feeder_exhaust, the feed has ended. MISMATCH when there are fewer results
- * than rows. OK with *out NULL: nothing has come yet.
+ * that was fed has its result; or, after tfos_feeder_exhaust, a program has terminated the feed. MISMATCH when rows get
+ * no result: programs gave fewer, ended before, or gave none for as long as the feed's timeout. OK with *out NULL:
+ * nothing has come yet.
  *
  * Owner: the caller gives *out up with tfos_batch_free.
  * Thread: one at a time per feeder. */

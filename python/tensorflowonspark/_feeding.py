@@ -179,6 +179,8 @@ class Feeding:
             error = TFClusterError(session.feeds[self._feed]["text"])
             if str(error).startswith(_CLUSTER_FAILED):
                 return self._after_failure(attempt, error)
+            if "(feed_timeout)" in str(error):
+                session.stop("its programs do not take what is fed to them")  # nor would they end by themselves
             raise error
         if self._state() in ("terminated", "finished"):
             return "stopped"

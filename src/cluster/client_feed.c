@@ -80,6 +80,8 @@ tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint6
     tfos__message_put_number(&ticket, TFOS__FIELD_PORT, tfos__message_number(&start, TFOS__FIELD_PORT));
     tfos__message_put_number(&ticket, TFOS__FIELD_FEED, feed);
     tfos__message_put_number(&ticket, TFOS__FIELD_EPOCH, epoch);
+    tfos__text settings = tfos__message_text(&start, TFOS__FIELD_SETTINGS);
+    tfos__message_put_text(&ticket, TFOS__FIELD_SETTINGS, settings.at, settings.count);
     tfos_status status = tfos__message_encode(&ticket, &frame, error);
     if (status == TFOS_OK) {
         *count = frame.size - sizeof(uint32_t);

@@ -124,6 +124,28 @@ static tfos_status look_far(tfos_feeder *feeder, const char *host, tfos_error *e
                       feeder->place_count, host != NULL ? host : "unknown", why.message);
 }
 
+/* The driver's settings, which are in the ticket; the environment of the task comes after them. */
+static tfos_status read_settings(tfos_feeder *feeder, const tfos__message *ticket, tfos_error *error)
+{
+    enum { SETTINGS_MOST = 1024 };
+    const char *given[SETTINGS_MOST + 1] = {NULL};
+    size_t count = 0;
+    char *list = tfos__message_duplicate(ticket, TFOS__FIELD_SETTINGS);
+    size_t bytes = tfos__message_text(ticket, TFOS__FIELD_SETTINGS).count;
+    if (list == NULL) {
+        return tfos__fail_memory(error, bytes);
+    }
+    for (size_t at = 0; at < bytes && count < SETTINGS_MOST; at += strlen(list + at) + 1) {
+        given[count++] = list + at;
+    }
+    tfos_status status = tfos__setting_number(TFOS__SETTING_FEED_BATCH_BYTES, given, &feeder->batch_bytes, error);
+    if (status == TFOS_OK) {
+        status = tfos__setting_number(TFOS__SETTING_FEED_LOCAL, given, &feeder->local_most, error);
+    }
+    free(list);
+    return status;
+}
+
 static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
 {
     tfos__message ticket;
@@ -133,8 +155,7 @@ static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *o
                                  .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),
                                  .partition = options->partition,
                                  .attempt = options->attempt};
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_BATCH_BYTES, -1, -1, &feeder->batch_bytes, error));
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_LOCAL, -1, -1, &feeder->local_most, error));
+    TFOS_TRY(read_settings(feeder, &ticket, error));
     TFOS_TRY(tfos__bell_new(&feeder->bell, error));
     TFOS_TRY(dial(feeder, &ticket, error));
     TFOS_TRY(ask_to_feed(feeder, options, error));

@@ -232,6 +232,15 @@ def test_program_that_stops_reading(sc):
     assert "no row was consumed for 3 s (feed_timeout): worker:0 on " in text and "reading once" in text
 
 
+def test_shutdown_does_not_wait_for_programs_that_take_nothing(sc):
+    cluster = start(sc, lambda args, ctx: time.sleep(600), workers=1)
+    with pytest.raises(TFCluster.TFClusterError, match="feed_timeout"):
+        cluster.train(sc.parallelize(range(10), 1), 1, feed_timeout=1)
+    begin = time.monotonic()
+    cluster.shutdown()
+    assert time.monotonic() - begin < 20
+
+
 def test_row_that_is_larger_than_a_lane(sc, monkeypatch):
     """The limit and what exceeds it are told, and the setting."""
     settings = sc.getConf().set("spark.tfos.feed.lane_bytes", str(1 << 16))

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "cluster/feeder.h"
 #include "helper_cluster.h"
 
 enum { FEW_MS = 20000 };
@@ -39,6 +40,31 @@ static void wait_until_over(helper_cluster *it)
         helper_cluster_pump(it, 10);
     }
     assert_string_equal(it->failure, "");
+}
+
+/* The driver's settings travel in the ticket. */
+static void test_settings_of_the_driver_reach_tasks(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"feed.local=0", "feed.batch_bytes=4KiB", NULL};
+    helper_cluster it;
+    tfos_feeder *feeder;
+    tfos_error error;
+    uint8_t *ticket;
+    size_t bytes;
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 1, "take", 64, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &bytes, &error), TFOS_OK);
+    const tfos_feeder_options task = {.ticket = ticket, .ticket_bytes = bytes, .attempt = 1};
+    assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
+    free(ticket);
+    assert_int_equal(feeder->local_most, 0);
+    assert_int_equal(feeder->batch_bytes, 4096);
+    assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
+    tfos_feeder_close(feeder);
+    wait_until_over(&it);
+    helper_cluster_close(&it);
 }
 
 /* Partitions of every size, some of whose tasks are on the machine of the nodes and some are not, in two epochs. */
@@ -259,6 +285,7 @@ int main(int argc, char **argv)
 {
     helper_program_main(argc, argv);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_settings_of_the_driver_reach_tasks),
         cmocka_unit_test(test_rows_come_from_near_and_far),
         cmocka_unit_test(test_nobody_starves),
         cmocka_unit_test(test_a_starving_node_elsewhere_is_fed),
