@@ -308,8 +308,6 @@ def test_spark_mode_gives_the_slots_back(sc):
     cluster = TFCluster.run(sc, main, flag, 2, 0, input_mode=TFCluster.InputMode.SPARK)
     assert sc.parallelize(range(10), 2).sum() == 45
     assert len(marked_processes("tensorflowonspark._child")) == 2
-    with pytest.raises(NotImplementedError, match="feeding"):
-        cluster.train(sc.parallelize(range(10), 2))
     open(flag, "w").close()
     cluster.shutdown()
     wait_for(lambda: not node_processes(), 5)

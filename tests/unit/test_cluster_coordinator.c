@@ -80,7 +80,7 @@ static void close_scene(scene *s)
 
 static void take_events(scene *s)
 {
-    static const char *const kinds[] = {"NONE", "PROGRESS", "READY", "NODE", "LOG", "FAILED", "STATUS", "OVER"};
+    static const char *const kinds[] = {"NONE", "PROGRESS", "READY", "NODE", "LOG", "FAILED", "STATUS", "FEED", "OVER"};
     tfos_cluster_event event;
     tfos_error error = {0};
     while (!s->over) {
