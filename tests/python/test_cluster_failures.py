@@ -182,6 +182,6 @@ def test_driver_killed(tmp_path):
 def test_driver_interrupted(tmp_path):
     with driver(tmp_path) as process:
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=150)
         assert "interrupted" in output and process.returncode not in (0, None)
         assert not node_processes() and not marked_processes(f"sleep {SLEEP}")
