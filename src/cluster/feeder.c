@@ -114,6 +114,15 @@ static void look_whether_finished(tfos__place *place)
     }
 }
 
+/* Waits for the coordinator to say that the feed has ended or failed, whatever else it says before. OK: it did not. */
+static tfos_status await_word(tfos_feeder *feeder, tfos_error *error)
+{
+    for (int64_t deadline = tfos__clock_ms() + GOING_MS; tfos__clock_ms() < deadline;) {
+        TFOS_TRY(hear_coordinator(feeder, deadline - tfos__clock_ms(), error));
+    }
+    return TFOS_OK;
+}
+
 /* A node's socket is closed. If its program had ended before, nothing is wrong, or the coordinator will say what is.
  * Else the cluster fails or starts again, and the coordinator knows that, too. */
 static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
@@ -125,7 +134,7 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
         place->finished = true;
         return TFOS_OK;
     }
-    TFOS_TRY(hear_coordinator(feeder, GOING_MS, error));
+    TFOS_TRY(await_word(feeder, error));
     return tfos__fail(error, TFOS_IO, "node %u on %s is gone, with rows that were fed to it", place->index,
                       place->host);
 }
@@ -314,7 +323,7 @@ static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos
         return status;
     }
     tfos_error mine;
-    tfos_status told = hear_coordinator(feeder, GOING_MS, &mine);
+    tfos_status told = await_word(feeder, &mine);
     if (told == TFOS_OK) {
         return status;
     }
