@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "cluster/feeder.h"
 
@@ -145,13 +145,6 @@ static tfos_status refuse(tfos__stand_in *self, const tfos__message *message, tf
     return tell(self, &packet, NULL, 0, error);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static tfos_status take_state(tfos__stand_in *self, const tfos__message *message, tfos_error *error)
 {
     uint64_t flags = tfos__message_number(message, TFOS__FIELD_LANE_FLAGS);
@@ -161,7 +154,7 @@ static tfos_status take_state(tfos__stand_in *self, const tfos__message *message
     self->met = true;
     if (hungry != self->hungry) {
         self->hungry = hungry;
-        tfos__bell_set_hungry(self->bell, hungry ? now_ns() : 0);
+        tfos__bell_set_hungry(self->bell, hungry ? tfos__clock_ns() : 0);
     }
     if (self->lane == NULL) {
         return TFOS_OK;

@@ -453,13 +453,6 @@ static tfos_status hand_out_some(tfos__queue *queue, int64_t rows, tfos_batch **
     return TFOS_OK;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* With the lock, which is given up while it waits. *hungry: this thread was counted among those that wait. */
 static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungry, tfos_batch **out, tfos_error *error)
 {
@@ -490,7 +483,7 @@ static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungr
         if (!*hungry) {
             *hungry = true;
             if (intake->hungry++ == 0) {
-                tfos__bell_set_hungry(intake->bell, now_ns());
+                tfos__bell_set_hungry(intake->bell, tfos__clock_ns());
             }
         }
         tfos__intake_wait(intake, seen);
