@@ -5,11 +5,12 @@ import signal
 import sys
 import time
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession, functions
 
 import spark_tools
 from spark_tools import Answers, node_processes, spark_context, wait_for
@@ -296,6 +297,26 @@ def test_rows_of_a_task_that_is_killed_come_once(sc, answers):
     rdd = sc.parallelize(range(40_000), 4).mapPartitionsWithIndex(die_once(9000))
     found = train(sc, answers, take_all, rdd, num_epochs=2)
     assert Counter(sum(found, [])) == Counter(2 * list(range(40_000)))
+
+
+def fail_once(number):
+    if number == 10_000 and TaskContext.get().attemptNumber() == 0:
+        raise OSError("a fault that is over the next time")
+    return number
+
+
+def test_rows_that_break_off_are_not_the_end(sc, answers):
+    """Spark fails in the midst of a partition, before the rows come to Python: PySpark ends them as if it were the end.
+    The next attempt goes on."""
+    frame = SparkSession(sc).range(0, 40_000, 1, 2).select(functions.udf(fail_once, "long")("id").alias("id"))
+    found = train(sc, answers, take_all, frame.rdd.map(lambda row: row.id))
+    assert Counter(sum(found, [])) == Counter(range(40_000))
+
+
+def test_rows_that_were_not_asked_for_may_be_missing(sc, answers):
+    """A function that leaves rows alone has come to its end."""
+    found = train(sc, answers, take_all, sc.parallelize(range(100_000), 2).mapPartitions(lambda rows: islice(rows, 5)))
+    assert Counter(sum(found, [])) == Counter([*range(5), *range(50_000, 50_005)])
 
 
 def test_rows_without_a_fixed_order_are_not_fed_again(sc, answers):
