@@ -21,6 +21,7 @@ enum {
     SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
     FAR_MOST = 3,     /* nodes elsewhere that a task feeds besides those of its machine */
     ANSWER_MS = 1000, /* for a node to hand out a lane, or say that it cannot now */
+    WINDOW = 4,       /* entries of the largest size that are under way in a lane of shared memory */
     GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
 };
 
@@ -233,6 +234,17 @@ static tfos_status look_for_starving(tfos_feeder *feeder, tfos_error *error)
     return tfos__place_begin_far(feeder, starving, error);
 }
 
+/* Bytes that an entry of `least` bytes or more can have now. What a stand-in reads is sent over the network: there the
+ * whole lane is under way. */
+static size_t room_of(const tfos_feeder *feeder, const tfos__place *place, size_t least, size_t *gap)
+{
+    *gap = 0;
+    if (place->stand_in != NULL) {
+        return tfos__lane_free_bytes(place->lane);
+    }
+    return tfos__lane_room(place->lane, WINDOW * (size_t)feeder->batch_bytes, least, gap);
+}
+
 static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, tfos_error *error)
 {
     uint64_t since = UINT64_MAX;
@@ -251,7 +263,8 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
         out->hungry += hungry != 0 ? 1 : 0;
         out->answer_comes |= hungry != 0 && place->asked && place->lane == NULL && !place->busy &&
                              tfos__clock_ms() < place->asked_ms + ANSWER_MS;
-        size_t bytes = place->lane != NULL ? tfos__lane_free_bytes(place->lane) : 0;
+        size_t gap;
+        size_t bytes = place->lane != NULL ? room_of(feeder, place, least_bytes, &gap) : 0;
         if (bytes < least_bytes) {
             continue;
         }
@@ -285,6 +298,14 @@ static tfos_status put_schema(tfos_feeder *feeder, tfos__place *place, tfos_erro
     return TFOS_OK;
 }
 
+static tfos_status put_gap(tfos__place *place, size_t bytes, tfos_error *error)
+{
+    uint8_t *to;
+    TFOS_TRY(tfos__lane_reserve(place->lane, bytes, &to, error));
+    tfos__entry_write_gap(bytes, to);
+    return tfos__lane_commit(place->lane, bytes, 0, place->end_row, error);
+}
+
 /* Puts rows into the lane of a place; as many as fit and are good for one entry. */
 static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfos_batch *batch, int64_t first,
                             int64_t *out, tfos_error *error)
@@ -295,7 +316,11 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
     if (place->schema_number != feeder->schema_number) {
         TFOS_TRY(put_schema(feeder, place, error));
     }
-    size_t limit = tfos__lane_free_bytes(place->lane);
+    size_t gap;
+    size_t limit = room_of(feeder, place, tfos__entry_batch_bytes(batch, first, 1), &gap);
+    if (gap > 0 && limit > 0) {
+        TFOS_TRY(put_gap(place, gap, error));
+    }
     if ((int64_t)limit > feeder->batch_bytes) {
         limit = (size_t)feeder->batch_bytes;
     }

@@ -133,8 +133,19 @@ static __attribute__((noinline)) void convert_slots(int pair, const source *from
     }
 }
 
+/* What lies one behind the other and keeps its type is one copy. */
+static bool keeps_type(int pair)
+{
+    return pair == PAIR(TFOS__SPARK_INT, TFOS_TYPE_INT32) || pair == PAIR(TFOS__SPARK_LONG, TFOS_TYPE_INT64) ||
+           pair == PAIR(TFOS__SPARK_FLOAT, TFOS_TYPE_FLOAT) || pair == PAIR(TFOS__SPARK_DOUBLE, TFOS_TYPE_DOUBLE);
+}
+
 static __attribute__((noinline)) void convert_run(int pair, const source *from, size_t count, void *out)
 {
+    if (keeps_type(pair) && from->step != 0) { /* 0: the same value again and again */
+        memcpy(out, from->base, count * from->step);
+        return;
+    }
     const source run = {.base = from->base, .step = from->step};
     convert(pair, &run, count, out);
 }

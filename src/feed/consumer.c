@@ -65,6 +65,10 @@ static tfos_status begin_entry(tfos__queue *queue, tfos__taken_lane *lane, const
         end_entry(lane);
         return TFOS_OK;
     }
+    if (lane->entry.kind == TFOS__ENTRY_GAP) {
+        end_entry(lane);
+        return TFOS_OK;
+    }
     if (lane->entry.kind == TFOS__ENTRY_PARTITION) {
         /* Nobody sends more before the results are back. */
         *out = lane->results != NULL && queue->batch_rows > 0 ? STEP_FULL : STEP_ON;

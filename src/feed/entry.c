@@ -294,6 +294,12 @@ void tfos__entry_write_partition(uint64_t rows, uint8_t *to)
     memcpy(to, &header, sizeof header);
 }
 
+void tfos__entry_write_gap(size_t bytes, uint8_t *to)
+{
+    entry_header header = {.magic = ENTRY_MAGIC, .kind = TFOS__ENTRY_GAP, .bytes = bytes};
+    memcpy(to, &header, sizeof header);
+}
+
 /* ---- reading ---- */
 
 static tfos_status fail_header(const entry_header *header, const char *what, tfos_error *error)
@@ -322,6 +328,11 @@ static tfos_status check_kind(const entry_header *header, tfos_error *error)
     case TFOS__ENTRY_PARTITION:
         if (header->rows != 0 || header->levels != 0 || header->text_bytes != 0 || body != 0) {
             return fail_header(header, "the end of a partition is a header alone", error);
+        }
+        return TFOS_OK;
+    case TFOS__ENTRY_GAP:
+        if (header->rows != 0 || header->levels != 0 || header->text_bytes != 0 || header->first_row != 0) {
+            return fail_header(header, "a gap has nothing but its length", error);
         }
         return TFOS_OK;
     default:

@@ -17,6 +17,7 @@ typedef enum tfos__entry_kind {
     TFOS__ENTRY_SCHEMA = 1,    /* the schema of the batches that follow, as JSON */
     TFOS__ENTRY_BATCH = 2,     /* rows */
     TFOS__ENTRY_PARTITION = 3, /* all rows of the partition have been fed: first_row is how many there are */
+    TFOS__ENTRY_GAP = 4,       /* nothing: the next entry begins behind it */
 } tfos__entry_kind;
 
 enum { TFOS__ENTRY_HEADER_BYTES = 64 };
@@ -45,6 +46,9 @@ tfos_status tfos__entry_append_schema(const tfos_schema *schema, tfos__buffer *o
 
 /* A PARTITION entry of 64 bytes. */
 void tfos__entry_write_partition(uint64_t rows, uint8_t *to);
+
+/* A GAP of so many bytes (a multiple of 64), of which the header alone is written. */
+void tfos__entry_write_gap(size_t bytes, uint8_t *to);
 
 /* Bytes that an entry has if there is one at `header`, of which TFOS__ENTRY_HEADER_BYTES are there: to wait for the
  * rest of it. Nothing is checked. */

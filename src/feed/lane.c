@@ -393,6 +393,25 @@ size_t tfos__lane_free_bytes(const tfos__lane *lane)
     return lane->ring_bytes - tfos__lane_used(lane);
 }
 
+size_t tfos__lane_room(const tfos__lane *lane, size_t window, size_t least, size_t *gap)
+{
+    size_t room = tfos__lane_free_bytes(lane);
+    /* Relaxed: only we move it. */
+    uint64_t head = atomic_load_explicit(&lane->control->head, memory_order_relaxed);
+    size_t at = (size_t)(position_of(head) & (lane->ring_bytes - 1));
+    *gap = 0;
+    if (at + least <= window) {
+        return room < window - at ? room : window - at;
+    }
+    if (least > at) {
+        return room; /* the gap and the entry would be more than the ring */
+    }
+    *gap = lane->ring_bytes - at;
+    size_t most = least > window ? least : window;
+    room = room > *gap ? room - *gap : 0;
+    return room < most ? room : most;
+}
+
 /* ---- the consumer's end ---- */
 
 tfos_status tfos__lane_peek(tfos__lane *lane, const uint8_t **out, size_t *bytes, bool *fed_out, tfos_error *error)

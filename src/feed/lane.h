@@ -83,6 +83,12 @@ tfos_status tfos__lane_commit(tfos__lane *lane, size_t bytes, uint64_t rows, uin
 size_t tfos__lane_used(const tfos__lane *lane);
 size_t tfos__lane_free_bytes(const tfos__lane *lane);
 
+/* Bytes that can be reserved for an entry of at least `least` bytes if entries stay within the first `window` bytes of
+ * the ring, which have memory already and are in the caches: *gap are to be committed before, as a gap, so that it
+ * begins at the beginning again. An entry that is larger than the window, or than what lies before it, cannot go back
+ * and uses the ring as it is. */
+size_t tfos__lane_room(const tfos__lane *lane, size_t window, size_t least, size_t *gap);
+
 /* ---- The consumer's end ---- */
 
 /* Bytes that can be read; *out is where they begin. 0: nothing now, or nothing ever if *fed_out. CORRUPT when head or

@@ -161,6 +161,19 @@ static void test_the_end_of_a_partition(void **state)
     assert_int_equal(entry.rows, 0);
 }
 
+static void test_a_gap(void **state)
+{
+    (void)state;
+    _Alignas(64) uint8_t bytes[192] = {0};
+    tfos__entry entry;
+    tfos__entry_write_gap(sizeof bytes, bytes);
+    assert_int_equal(tfos__entry_read(bytes, sizeof bytes, &entry, NULL), TFOS_OK);
+    assert_int_equal(entry.kind, TFOS__ENTRY_GAP);
+    assert_int_equal(entry.bytes, sizeof bytes);
+    assert_int_equal(entry.rows, 0);
+    assert_int_equal(tfos__entry_read(bytes, 128, &entry, NULL), TFOS_CORRUPT);
+}
+
 /* ---- bytes that are no entry ---- */
 
 typedef struct sample {
@@ -229,6 +242,7 @@ static void test_every_lie_is_named(void **state)
         {4, 0, 4, "no known kind"},
         {4, TFOS__ENTRY_SCHEMA, 4, "a schema has a text"},
         {4, TFOS__ENTRY_PARTITION, 4, "the end of a partition"},
+        {4, TFOS__ENTRY_GAP, 4, "a gap has nothing"},
         {8, 0, 8, "a multiple of 64 bytes"},
         {8, 100, 8, "a multiple of 64 bytes"},
         {8, 1 << 20, 8, "not more than are there"},
@@ -341,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_as_many_rows_as_fit),
         cmocka_unit_test(test_a_schema_with_its_note),
         cmocka_unit_test(test_the_end_of_a_partition),
+        cmocka_unit_test(test_a_gap),
         cmocka_unit_test(test_every_lie_is_named),
         cmocka_unit_test(test_offsets_that_fall_or_do_not_begin_at_0),
         cmocka_unit_test(test_every_prefix_is_refused),

@@ -185,6 +185,82 @@ static void test_an_idle_lane_takes_no_memory(void **state)
     tfos__lane_free(lane);
 }
 
+/* A gap of which only the first bytes are written, as an entry's header would be. */
+static void put_gap(tfos__lane *lane, size_t bytes)
+{
+    uint8_t *to = NULL;
+    assert_int_equal(tfos__lane_reserve(lane, bytes, &to, NULL), TFOS_OK);
+    memset(to, 0xff, 64);
+    assert_int_equal(tfos__lane_commit(lane, bytes, 0, 0, NULL), TFOS_OK);
+}
+
+/* Takes one entry, and the gap before it. */
+static void take_one(tfos__lane *lane, size_t bytes, uint8_t fill)
+{
+    const uint8_t *at = NULL;
+    size_t found = 0;
+    bool fed_out = true;
+    assert_int_equal(tfos__lane_peek(lane, &at, &found, &fed_out, NULL), TFOS_OK);
+    if (at[0] == 0xff) {
+        size_t offset = (size_t)(counts_of(lane).tail % tfos__lane_ring_bytes(lane));
+        tfos__lane_release(lane, tfos__lane_ring_bytes(lane) - offset);
+    }
+    expect_next(lane, bytes, fill);
+}
+
+/* Entries of up to a quarter of the window go round in it, however many of them are under way. */
+static void test_entries_stay_in_the_window(void **state)
+{
+    (void)state;
+    enum { WINDOW = 64 << 10, ROUNDS = 5000 };
+    tfos__lane *lane = new_lane(8 << 20);
+    static size_t sizes[ROUNDS];
+    size_t taken = 0;
+    size_t gaps = 0;
+    srandom(7);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        size_t gap = 0;
+        sizes[i] = 64 * (size_t)(1 + random() % (WINDOW / 4 / 64));
+        while (tfos__lane_room(lane, WINDOW, sizes[i], &gap) < sizes[i]) {
+            assert_true(taken < i); /* there is always room when everything is taken */
+            take_one(lane, sizes[taken], (uint8_t)(taken % 200));
+            taken++;
+        }
+        if (gap > 0) {
+            put_gap(lane, gap);
+            gaps++;
+        }
+        assert_int_equal(put(lane, sizes[i], (uint8_t)(i % 200), 1, i), TFOS_OK);
+    }
+    struct stat about;
+    assert_int_equal(fstat(tfos__lane_fd(lane), &about), 0);
+    assert_true(about.st_blocks * 512 <= WINDOW + (16 << 10));
+    assert_true(gaps > 100);
+    tfos__lane_free(lane);
+}
+
+/* What is larger than the window, or than what lies before it, uses the ring as it is. */
+static void test_entries_larger_than_the_window(void **state)
+{
+    (void)state;
+    enum { WINDOW = 64 << 10, RING = 1 << 20 };
+    tfos__lane *lane = new_lane(RING);
+    size_t gap = 1;
+    assert_int_equal(tfos__lane_room(lane, WINDOW, RING, &gap), RING);
+    assert_int_equal(gap, 0);
+    assert_int_equal(put(lane, 40 << 10, 1, 1, 1), TFOS_OK);
+    assert_int_equal(tfos__lane_room(lane, WINDOW, 50 << 10, &gap), RING - (40 << 10));
+    assert_int_equal(gap, 0);
+    assert_int_equal(put(lane, 200 << 10, 2, 1, 2), TFOS_OK);
+    assert_int_equal(tfos__lane_room(lane, WINDOW, 100 << 10, &gap), 0); /* until something is taken */
+    assert_int_equal(gap, RING - (240 << 10));
+    expect_next(lane, 40 << 10, 1);
+    expect_next(lane, 200 << 10, 2);
+    assert_int_equal(tfos__lane_room(lane, WINDOW, 100 << 10, &gap), 100 << 10);
+    assert_int_equal(tfos__lane_room(lane, WINDOW, 64, &gap), WINDOW);
+    tfos__lane_free(lane);
+}
+
 /* ---- closing ---- */
 
 static void test_a_fenced_producer(void **state)
@@ -387,6 +463,8 @@ int main(void)
         cmocka_unit_test(test_a_full_lane),
         cmocka_unit_test(test_a_part_of_what_was_reserved),
         cmocka_unit_test(test_an_idle_lane_takes_no_memory),
+        cmocka_unit_test(test_entries_stay_in_the_window),
+        cmocka_unit_test(test_entries_larger_than_the_window),
         cmocka_unit_test(test_a_fenced_producer),
         cmocka_unit_test(test_a_consumer_that_is_gone),
         cmocka_unit_test(test_descriptors_that_are_no_lane),
