@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PICKLED_FIELDS_MAX = 16 }; /* with more, pickling the whole row costs less */
 
@@ -488,12 +489,28 @@ static PyObject *encoder_add(encoder_object *self, PyObject *row)
     return result == TFOS__ROW_FAILED ? NULL : PyBool_FromLong(result == TFOS__ROW_FITS);
 }
 
-/* True: the batch is full. False: the iterator has ended. */
-static PyObject *add_from(encoder_object *self, PyObject *iterator, int64_t limit_rows, int64_t limit_bytes)
+static int64_t clock_ms(void)
 {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* When a batch is full. */
+typedef struct limits {
+    long long rows;
+    long long bytes;
+    long long ms; /* that rows are waited for, once there is one; negative: as long as it takes */
+} limits;
+
+/* True: the batch is full. False: the iterator has ended. */
+static PyObject *add_from(encoder_object *self, PyObject *iterator, const limits *limit)
+{
+    int64_t deadline = limit->ms < 0 ? INT64_MAX : clock_ms() + limit->ms;
     tfos__row_fit result = add_pending(self);
     while (result == TFOS__ROW_FITS) {
-        if (self->rows >= limit_rows || self->bytes >= limit_bytes) {
+        bool late = deadline < INT64_MAX && self->rows > 0 && clock_ms() >= deadline;
+        if (late || self->rows >= limit->rows || self->bytes >= limit->bytes) {
             Py_RETURN_TRUE;
         }
         PyObject *row = PyIter_Next(iterator);
@@ -510,19 +527,20 @@ static PyObject *add_from(encoder_object *self, PyObject *iterator, int64_t limi
     return result == TFOS__ROW_FAILED ? NULL : PyBool_FromLong(1);
 }
 
-/* add_many(iterator, limit_rows=4096, limit_bytes=1 MiB): takes rows until the batch is full (True) or the iterator
- * has ended (False). A row that begins another batch is kept for the next call. */
+/* add_many(iterator, limit_rows=4096, limit_bytes=1 MiB, limit_ms=-1): takes rows until the batch is full (True) or the
+ * iterator has ended (False). A row that begins another batch is kept for the next call. Where rows come slowly, those
+ * that are there need not wait for others. */
 static PyObject *encoder_add_many(encoder_object *self, PyObject *args, PyObject *keywords)
 {
-    static char row_name[] = "", rows_name[] = "limit_rows", bytes_name[] = "limit_bytes";
-    static char *names[] = {row_name, rows_name, bytes_name, NULL};
+    static char row_name[] = "", rows_name[] = "limit_rows", bytes_name[] = "limit_bytes", ms_name[] = "limit_ms";
+    static char *names[] = {row_name, rows_name, bytes_name, ms_name, NULL};
     PyObject *iterator;
-    long long limit_rows = 4096;
-    long long limit_bytes = 1 << 20;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|LL:add_many", names, &iterator, &limit_rows, &limit_bytes)) {
+    limits limit = {.rows = 4096, .bytes = 1 << 20, .ms = -1};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|LLL:add_many", names, &iterator, &limit.rows, &limit.bytes,
+                                     &limit.ms)) {
         return NULL;
     }
-    if (!PyIter_Check(iterator) || limit_rows < 1 || limit_bytes < 1) {
+    if (!PyIter_Check(iterator) || limit.rows < 1 || limit.bytes < 1) {
         PyErr_SetString(PyIter_Check(iterator) ? PyExc_ValueError : PyExc_TypeError,
                         "add_many takes an iterator, as iter() makes it, and limits of at least 1");
         return NULL;
@@ -530,7 +548,7 @@ static PyObject *encoder_add_many(encoder_object *self, PyObject *args, PyObject
     if (!begin_use(self)) {
         return NULL;
     }
-    PyObject *result = add_from(self, iterator, limit_rows, limit_bytes);
+    PyObject *result = add_from(self, iterator, &limit);
     self->busy = false;
     return result;
 }

@@ -24,13 +24,14 @@ def _open(ticket: bytes, index: int) -> Any:
     )
 
 
+_PATIENCE_MS = 50  # where rows come slowly, consumers do not wait for a batch to fill
 _FINAL = ("LIMIT", "MISMATCH", "UNSUPPORTED")  # errors that another attempt would meet again
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[Any]:
     encoder, more = _native.RowEncoder(), True
     while more:
-        more = encoder.add_many(rows)
+        more = encoder.add_many(rows, limit_ms=_PATIENCE_MS)
         batch = encoder.take()
         if batch is not None:
             yield batch

@@ -114,8 +114,8 @@ def node_processes():
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder, cores):
-    """A master and a worker of Spark's own cluster manager; gives the master's address."""
+def standalone_cluster(folder, cores, hosts=("127.0.0.1",)):
+    """A master and workers of Spark's own cluster manager, on addresses of this machine; gives the master's address."""
     variables = {**os.environ, **environment(folder)}
     launch = os.path.join(variables["SPARK_HOME"], "bin", "spark-class")
     common = {"env": variables, "stdout": subprocess.DEVNULL, "cwd": folder}
@@ -135,8 +135,9 @@ def standalone_cluster(folder, cores):
 
         start("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         master = wait_for(address, 60)
-        worker = ["--host", "127.0.0.1", "--cores", str(cores), "--memory", "1200m", "--webui-port", "0", master]
-        start("worker", f"{package}.worker.Worker", *worker)
+        for host in hosts:
+            worker = ["--host", host, "--cores", str(cores), "--memory", "1200m", "--webui-port", "0", master]
+            start(f"worker-{host}", f"{package}.worker.Worker", *worker)
         yield master
 
 

@@ -14,6 +14,7 @@ import random
 import struct
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -379,6 +380,17 @@ def test_limits():
     batches = encode([b"x" * 1000 for _ in range(3000)])
     assert [len(batch) for batch in batches] == [1048, 1048, 904]
     assert [len(batch) for batch in encode([bytes(2 << 20)] * 3)] == [1, 1, 1]
+
+
+def test_rows_that_come_slowly_do_not_wait_for_others():
+    def come():
+        for number in range(3):
+            time.sleep(0.02)
+            yield (number,)
+
+    assert [len(batch) for batch in encode(come())] == [3]
+    assert [len(batch) for batch in encode(come(), limit_ms=0)] == [1, 1, 1]
+    assert [len(batch) for batch in encode(come(), limit_ms=60_000)] == [3]
 
 
 def test_bad_arguments():
