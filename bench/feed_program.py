@@ -13,7 +13,6 @@ after a first call with few rows: programs, Python workers and lanes are there.
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 
@@ -38,11 +37,49 @@ def context(folder):
     return sc
 
 
-def note_memory(args, ctx):
-    """What this program and what it started had at most, for the driver to read."""
-    path = os.path.join(args.folder, f"memory-{ctx.executor_id}")
-    with open(path, "w") as file:
-        file.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+# What a command line says of a process; the first that fits.
+KINDS = {
+    "CoarseGrainedExecutorBackend": "executor",
+    "org.apache.spark.deploy.SparkSubmit": "driver's JVM",
+    "tfos\0node": "tfos node",
+    "tfos\0coordinator": "tfos coordinator",
+    "tensorflowonspark._child": "program",
+    "pyspark.daemon": "Python worker",
+}
+
+
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:  # it has ended
+        return ""
+
+
+def descendants(pid):
+    found, parents = [], {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = read(f"/proc/{name}/stat").rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]) if fields else 0, []).append(int(name))
+    todo = [pid]
+    while todo:
+        children = parents.get(todo.pop(), [])
+        found += children
+        todo += children
+    return found
+
+
+def memories():
+    """The most memory that each process of this application has had, in bytes, by kind."""
+    found = {}
+    for pid in descendants(os.getpid()):
+        line = read(f"/proc/{pid}/cmdline")
+        kind = next((kind for part, kind in KINDS.items() if part in line), "other")
+        peaks = [field.split()[1] for field in read(f"/proc/{pid}/status").splitlines() if field.startswith("VmHWM")]
+        if peaks:
+            found.setdefault(kind, []).append(int(peaks[0]) * 1024)
+    return found
 
 
 def take_rows(args, ctx):
@@ -51,7 +88,6 @@ def take_rows(args, ctx):
     feed = TFNode.DataFeed(ctx.mgr, True)
     while not feed.should_stop():
         feed.next_batch(BATCH)
-    note_memory(args, ctx)
 
 
 def answer_rows(args, ctx):
@@ -62,14 +98,12 @@ def answer_rows(args, ctx):
         rows = feed.next_batch(BATCH)
         if len(rows) > 0:
             feed.batch_results([row[-1] for row in rows])
-    note_memory(args, ctx)
 
 
 def take_tensors(args, ctx):
     data = ctx.get_data_feed().dataset(BATCH).prefetch(2)
     for _ in data:
         pass
-    note_memory(args, ctx)
 
 
 def row_maker(shape):
@@ -91,19 +125,9 @@ def frame_of(spark, shape, count):
     return numbers.selectExpr(*halves)
 
 
-def start(sc, folder, program):
+def start(sc, program):
     mode = TFCluster.InputMode.SPARK
-    return TFCluster.run(sc, program, argparse.Namespace(folder=folder), 2, 0, input_mode=mode)
-
-
-def memories(folder):
-    found = []
-    for index in range(2):
-        path = os.path.join(folder, f"memory-{index}")
-        with open(path) as file:
-            found.append(int(file.read()))
-        os.remove(path)
-    return found
+    return TFCluster.run(sc, program, argparse.Namespace(), 2, 0, input_mode=mode)
 
 
 def seconds(function):
@@ -112,36 +136,42 @@ def seconds(function):
     return time.time() - begin
 
 
-def feed_rdd(sc, folder, shape, counts):
-    cluster = start(sc, folder, take_rows)
+def drop(rows):
+    for _ in rows:
+        pass
+
+
+def feed_rdd(sc, shape, counts):
+    cluster = start(sc, take_rows)
     cluster.train(rows_of(sc, shape, 100), 1)
     for count in counts:
         data = rows_of(sc, shape, count).cache()
         data.count()
-        put({"rows": count, "feed_s": seconds(lambda: cluster.train(data, 1))})
+        fed, scanned = seconds(lambda: cluster.train(data, 1)), seconds(lambda: data.foreachPartition(drop))
+        put({"rows": count, "feed_s": fed, "scan_s": scanned})
         data.unpersist()
+    put({"memory": memories()})
     cluster.shutdown()
-    put({"memory": memories(folder)})
 
 
-def infer_rdd(sc, folder, shape, counts):
-    cluster = start(sc, folder, answer_rows)
+def infer_rdd(sc, shape, counts):
+    cluster = start(sc, answer_rows)
     cluster.inference(rows_of(sc, shape, 100)).count()
     for count in counts:
         data = rows_of(sc, shape, count).cache()
         data.count()
         results = cluster.inference(data)
         put({"rows": count, "feed_s": seconds(lambda: results.count())})
+    put({"memory": memories()})
     cluster.shutdown()
-    put({"memory": memories(folder)})
 
 
-def feed_frame(sc, folder, shape, counts):
+def feed_frame(sc, shape, counts):
     from pyspark.sql import SparkSession
 
     spark = SparkSession(sc)
     declared = {"image": {"shape": [WIDE]}} if shape == "wide" else {}
-    cluster = start(sc, folder, take_tensors)
+    cluster = start(sc, take_tensors)
     cluster.train(frame_of(spark, shape, 100), 1, columns=declared)
     for count in counts:
         frame = frame_of(spark, shape, count).cache()
@@ -154,8 +184,8 @@ def feed_frame(sc, folder, shape, counts):
         times = [(seconds(scan), seconds(lambda: cluster.train(frame, 1, columns=declared))) for _ in range(3)]
         put({"rows": count, "scan_s": min(t[0] for t in times), "feed_s": min(t[1] for t in times)})
         frame.unpersist()
+    put({"memory": memories()})
     cluster.shutdown()
-    put({"memory": memories(folder)})
 
 
 def main():
@@ -163,7 +193,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     sc = context(folder)
     work = {"rdd": feed_rdd, "inference": infer_rdd, "frame": feed_frame}[what]
-    work(sc, folder, shape, [int(count) for count in counts])
+    work(sc, shape, [int(count) for count in counts])
     sc.stop()
 
 

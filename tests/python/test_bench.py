@@ -1,6 +1,7 @@
 """The benchmark works from end to end. How fast anything is, is not tested."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -38,7 +39,7 @@ WORKS = [
 
 def run_bench(*arguments):
     command = [sys.executable, os.path.join(ROOT, "bench", "run.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
 
 
 def test_quick_run_fills_every_row():
@@ -59,6 +60,15 @@ def test_quick_run_of_clusters():
     for work in works:
         (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
         assert " s" in line[50:], line
+
+
+def test_quick_run_of_the_feed():
+    result = run_bench("feed", "--quick")
+    assert result.returncode == 0, result.stderr
+    for work in ("DataFrame into dataset", "Python RDD into next_batch", "inference, a result for each row", "latency"):
+        assert work in result.stdout
+    for kind in ("tfos node", "tfos coordinator", "program", "executor"):
+        assert re.search(rf"memory: DataFrame into dataset, {kind} .*\d MB", result.stdout), result.stdout
 
 
 def test_unknown_section_and_saving_a_quick_run_are_refused():
