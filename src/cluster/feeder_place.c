@@ -45,19 +45,11 @@ void tfos__place_ring(const tfos__place *place)
 static tfos_status send_to(tfos__place *place, const tfos__packet *packet, const int *fds, size_t count,
                            tfos_error *error)
 {
-    int64_t deadline = tfos__clock_ms() + ANSWER_MS;
-    for (;;) {
-        tfos_status status = tfos__packet_send(place->socket, packet, fds, count, error);
-        if (status != TFOS_END) {
-            return status;
-        }
-        if (tfos__clock_ms() >= deadline) {
-            return tfos__fail(error, TFOS_IO, "node %u on %s does not read what is sent to it", place->index,
-                              place->host);
-        }
-        struct pollfd wait = {.fd = place->socket, .events = POLLOUT};
-        poll(&wait, 1, 100);
+    tfos_status status = tfos__packet_send_within(place->socket, ANSWER_MS, packet, fds, count, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "node %u on %s does not read what is sent to it", place->index, place->host);
     }
+    return status;
 }
 
 static tfos_status say_hello(tfos_feeder *feeder, tfos__place *place, tfos_error *error)

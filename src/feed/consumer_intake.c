@@ -45,18 +45,11 @@ static void free_lane(tfos__taken_lane *lane)
 
 tfos_status tfos__intake_tell(tfos__intake *intake, const tfos__packet *packet, tfos_error *error)
 {
-    int64_t deadline = tfos__clock_ms() + SEND_MS;
-    for (;;) {
-        tfos_status status = tfos__packet_send(intake->socket, packet, NULL, 0, error);
-        if (status != TFOS_END) {
-            return status;
-        }
-        if (tfos__clock_ms() > deadline) {
-            return tfos__fail(error, TFOS_IO, "the node did not read from its program for %d s", SEND_MS / 1000);
-        }
-        struct pollfd wait = {.fd = intake->socket, .events = POLLOUT};
-        poll(&wait, 1, WAIT_MS);
+    tfos_status status = tfos__packet_send_within(intake->socket, SEND_MS, packet, NULL, 0, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "the node did not read from its program for %d s", SEND_MS / 1000);
     }
+    return status;
 }
 
 bool tfos__intake_is_unwanted(const tfos__taken_lane *lane)

@@ -4,9 +4,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 enum { MAGIC = 0x46544C31 }; /* "1LTF" in memory: goes up whenever the struct changes */
@@ -47,6 +49,21 @@ tfos_status tfos__packet_send(int socket, const tfos__packet *packet, const int 
             continue;
         }
         return tfos__fail_errno(error, sent < 0 ? errno : EPROTO, "cannot send to the other end of the feed");
+    }
+}
+
+tfos_status tfos__packet_send_within(int socket, int64_t timeout_ms, const tfos__packet *packet, const int *fds,
+                                     size_t fd_count, tfos_error *error)
+{
+    enum { LOOK_MS = 100 }; /* a socket with room may still refuse descriptors, so poll alone is not enough */
+    int64_t deadline = tfos__clock_ms() + timeout_ms;
+    for (;;) {
+        tfos_status status = tfos__packet_send(socket, packet, fds, fd_count, error);
+        if (status != TFOS_END || tfos__clock_ms() >= deadline) {
+            return status;
+        }
+        struct pollfd wait = {.fd = socket, .events = POLLOUT};
+        poll(&wait, 1, LOOK_MS);
     }
 }
 

@@ -62,6 +62,10 @@ void tfos__packet_init(tfos__packet *packet, tfos__packet_kind kind);
 tfos_status tfos__packet_send(int socket, const tfos__packet *packet, const int *fds, size_t fd_count,
                               tfos_error *error);
 
+/* The same, and waits for room. END: there was none for that long. */
+tfos_status tfos__packet_send_within(int socket, int64_t timeout_ms, const tfos__packet *packet, const int *fds,
+                                     size_t fd_count, tfos_error *error);
+
 /* Receives one without waiting. END: there is none now. IO: the peer is gone. CORRUPT: nonsense. LIMIT: there was no
  * room for its descriptors. They are the caller's from then on, CLOEXEC; those that did not come are -1. */
 tfos_status tfos__packet_receive(int socket, tfos__packet *out, int fds[TFOS__PACKET_FDS_MOST], tfos_error *error);
