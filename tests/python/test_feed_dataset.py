@@ -1,6 +1,10 @@
 """feed.dataset: rows through real lanes into tf.data, with the real TensorFlow, by an op in C."""
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -398,3 +402,28 @@ def test_native_workers_read_their_own_feed(tmp_path):
     with FedCluster(tmp_path, TENSORFLOW, program, nodes=3, **options) as cluster:
         cluster.feed_all({"input": [[{"x": i} for i in range(1000)]]})
         assert cluster.result() == [499500, 1000]
+
+
+@pytest.mark.parametrize("first", ["tensorflow", "tensorflowonspark"])
+def test_tls_beside_tensorflow(tmp_path, first):
+    """TensorFlow brings a library for TLS of its own: ours works whichever was loaded first, and so does theirs."""
+    script = f"""
+    import {first}
+    import pathlib, ssl, sys
+    import tensorflow as tf
+    from feed_tools import FedCluster
+
+    program = "found = _native.Feed('input')\\nreport(len(_native.decode_rows(found.next(3, False, -1))))\\n"
+    with FedCluster(pathlib.Path({str(tmp_path)!r}), program) as cluster:
+        cluster.begin_all({{"input": [[1, 2, 3]]}})
+        assert cluster.result() == 3
+    server = tf.distribute.Server.create_local_server()  # gRPC, with the other library
+    assert server.target.startswith("grpc://")
+    assert tf.reduce_sum(tf.constant([1, 2])).numpy() == 3
+    ssl.create_default_context()
+    print("both work")
+    """
+    environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)), TF_CPP_MIN_LOG_LEVEL="3")
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0 and "both work" in found.stdout, found.stdout + found.stderr
