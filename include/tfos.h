@@ -12,7 +12,7 @@
  * events.
  *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster.
  *   feed             the rows of a queue, as the program on a node takes them.
- *   spark rows       Spark's UnsafeRows in, batches out.
+ *   spark rows       Spark's UnsafeRows or column vectors in, batches out.
  *
  * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
  * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
@@ -1039,6 +1039,40 @@ TFOS_API const tfos_schema *tfos_spark_rows_schema(const tfos_spark_rows *rows);
  * Thread: one at a time per object. */
 TFOS_API tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, size_t bytes, size_t *used,
                                             tfos_error *error);
+
+/* How the values of a column lie in a tfos_spark_vector. */
+typedef struct tfos_spark_form {
+    char value; /* by JNI's letters: Z B S I J F D for numbers, of their width in Java; L for bytes */
+    int lists;  /* 0: a value a row, 1: a list of them, 2: a list of lists */
+    /* Of a decimal; the precision of other values is 0. As J it is the unscaled number; as L, the bytes of that number,
+     * the highest first. */
+    int precision;
+    int scale;
+} tfos_spark_form;
+
+/* The form of column `index`. False: it can only come in rows.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_form *out);
+
+/* A column of many rows, or what is in its lists. */
+typedef struct tfos_spark_vector {
+    int64_t length;         /* values or lists */
+    const void *values;     /* numbers, or the bytes of all values; NULL for lists */
+    const int32_t *offsets; /* where bytes or lists begin, and where the last one ends; NULL for numbers */
+    const uint8_t *nulls;   /* a byte for each value or list, not 0 where it is null; NULL: none is */
+    const struct tfos_spark_vector *child; /* what is in the lists, or NULL */
+} tfos_spark_vector;
+
+/* Appends rows `first` to `first + count` of vectors, one for each column, up to the one with which the batch is full.
+ * *used is how many rows were taken. It is all the same to the batch whether a row comes this way or in a block; fails
+ * as tfos_spark_rows_append does.
+ *
+ * Owner: `columns` and what they point to stay the caller's.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_rows_append_columns(tfos_spark_rows *rows, const tfos_spark_vector *columns,
+                                                    int64_t first, int64_t count, int64_t *used, tfos_error *error);
 
 /* The next `count` rows of the partition are not appended; for the row numbers in messages. Only where no row waits to
  * be taken.

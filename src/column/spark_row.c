@@ -11,20 +11,10 @@
  *
  *   type tinyint (0 sparse, 1 dense) · size int · indices array<int> · values array<double>
  *
- * The JVM may hand over anything: every offset and size is checked against the part that it lies in. Values are loaded
- * by memcpy, so nothing need be aligned. */
+ * The JVM may hand over anything: every offset and size is checked against the part that it lies in. */
 #include "column/spark_row.h"
 
-#include <stdlib.h>
-
 #include "column/spark_decimal.h"
-
-/* Where values lie: in the same slot of many rows, or one behind the other. */
-typedef struct source {
-    const tfos__spark_part *rows; /* NULL: one behind the other */
-    const uint8_t *base;
-    size_t step; /* bytes from one to the next; the place of the slot in each row */
-} source;
 
 /* An array whose sizes have been checked. */
 typedef struct array {
@@ -34,23 +24,11 @@ typedef struct array {
     const uint8_t *values;
 } array;
 
-static inline const uint8_t *place(const source *from, size_t index)
-{
-    return from->rows != NULL ? from->rows[index].at + from->step : from->base + index * from->step;
-}
-
 static tfos_status fail_damaged(tfos_error *error, const char *what, uint64_t bytes, size_t there)
 {
     return tfos__fail(error, TFOS_CORRUPT,
                       "the memory of Spark's row is damaged: %s of %llu bytes does not fit the %zu bytes it lies in",
                       what, (unsigned long long)bytes, there);
-}
-
-static tfos_status fail_null(tfos_error *error, const char *what)
-{
-    return tfos__fail(error, TFOS_MISMATCH,
-                      "%s is null: declare a default for the column, or leave such rows out (df.dropna, df.filter)",
-                      what);
 }
 
 static tfos_status find_part(const tfos__spark_part *in, const uint8_t *slot, const char *what, tfos__spark_part *out,
@@ -93,128 +71,7 @@ static bool has_nulls(const array *values)
     return any != 0;
 }
 
-/* ---- numbers ---- */
-
-/* Pairs of a kind of Spark's and a type of ours, as one number for a switch. */
-#define PAIR(kind, type) ((int)(kind)*16 + (int)(type))
-
-#define CONVERT(kind, from_type, type, to_type)                                                                        \
-    case PAIR(TFOS__SPARK_##kind, TFOS_TYPE_##type):                                                                   \
-        for (size_t i = 0; i < count; i++) {                                                                           \
-            from_type value;                                                                                           \
-            memcpy(&value, place(from, i), sizeof value);                                                              \
-            ((to_type *)out)[i] = (to_type)value;                                                                      \
-        }                                                                                                              \
-        return;
-
-#define CONVERT_TO_ALL(kind, from_type)                                                                                \
-    CONVERT(kind, from_type, INT32, int32_t)                                                                           \
-    CONVERT(kind, from_type, INT64, int64_t)                                                                           \
-    CONVERT(kind, from_type, FLOAT, float)                                                                             \
-    CONVERT(kind, from_type, DOUBLE, double)
-
-/* Inlined for either form of a source, so that each loop is as simple as it looks. Pairs that no column has come from
- * the table; LONG to INT32 is checked before. */
-static inline __attribute__((always_inline)) void convert(int pair, const source *from, size_t count, void *out)
-{
-    switch (pair) {
-        TFOS__SPARK_NUMBER_MAP(CONVERT_TO_ALL)
-        CONVERT_TO_ALL(BOOLEAN, uint8_t)
-    default:
-        return;
-    }
-}
-
-static __attribute__((noinline)) void convert_slots(int pair, const source *from, size_t count, void *out)
-{
-    const source slots = {.rows = from->rows, .step = from->step};
-    if (slots.rows != NULL) {
-        convert(pair, &slots, count, out);
-    }
-}
-
-/* What lies one behind the other and keeps its type is one copy. */
-static bool keeps_type(int pair)
-{
-    return pair == PAIR(TFOS__SPARK_INT, TFOS_TYPE_INT32) || pair == PAIR(TFOS__SPARK_LONG, TFOS_TYPE_INT64) ||
-           pair == PAIR(TFOS__SPARK_FLOAT, TFOS_TYPE_FLOAT) || pair == PAIR(TFOS__SPARK_DOUBLE, TFOS_TYPE_DOUBLE);
-}
-
-static __attribute__((noinline)) void convert_run(int pair, const source *from, size_t count, void *out)
-{
-    if (keeps_type(pair) && from->step != 0) { /* 0: the same value again and again */
-        memcpy(out, from->base, count * from->step);
-        return;
-    }
-    const source run = {.base = from->base, .step = from->step};
-    convert(pair, &run, count, out);
-}
-
-static void convert_bits(const source *from, size_t count, int64_t first, uint8_t *bits)
-{
-    for (size_t i = 0; i < count; i++) {
-        int64_t at = first + (int64_t)i;
-        if ((at & 7) == 0) {
-            bits[at >> 3] = 0;
-        }
-        bits[at >> 3] = (uint8_t)(bits[at >> 3] | (unsigned)(*place(from, i) != 0) << (at & 7));
-    }
-}
-
-/* How many values at the beginning fit; only a LONG may not. */
-static size_t fitting(const tfos__spark_column *column, const source *from, size_t count)
-{
-    if (column->kind != TFOS__SPARK_LONG || column->field.type != TFOS_TYPE_INT32) {
-        return count;
-    }
-    for (size_t i = 0; i < count; i++) {
-        int64_t value = (int64_t)tfos__load_u64(place(from, i));
-        if (value != (int32_t)value) {
-            return i;
-        }
-    }
-    return count;
-}
-
-/* Appends numbers; *done is how many of them, also when one does not fit. */
-static tfos_status append_numbers(const tfos__spark_column *column, const source *from, size_t count, tfos__vector *to,
-                                  size_t *done, tfos_error *error)
-{
-    tfos_type type = to->view.type;
-    int64_t first = to->view.length;
-    size_t fit = fitting(column, from, count);
-    *done = fit;
-    if (count == 0) {
-        return TFOS_OK;
-    }
-    TFOS_TRY(tfos__vector_reserve(to, first + (int64_t)count, error));
-    if (type == TFOS_TYPE_BOOL) {
-        convert_bits(from, fit, first, to->data.data);
-        to->data.size = tfos__bitmap_bytes(first + (int64_t)fit);
-    } else {
-        size_t width = (size_t)tfos__type_width(type);
-        void *out = to->data.data + (size_t)first * width;
-        if (from->rows != NULL) {
-            convert_slots(PAIR(column->kind, type), from, fit, out);
-        } else {
-            convert_run(PAIR(column->kind, type), from, fit, out);
-        }
-        to->data.size = ((size_t)first + fit) * width;
-    }
-    to->view.length = first + (int64_t)fit;
-    if (fit < count) {
-        return tfos__fail(error, TFOS_RANGE, "the value %lld does not fit int32: leave the cast away",
-                          (long long)tfos__load_u64(place(from, fit)));
-    }
-    return TFOS_OK;
-}
-
 /* ---- one value ---- */
-
-static bool is_number(const tfos__spark_column *column)
-{
-    return column->kind <= TFOS__SPARK_BOOLEAN;
-}
 
 /* The value in a slot of `in`, or in an element of an array. */
 static tfos_status append_value(const tfos__spark_column *column, const tfos__spark_part *in, const uint8_t *slot,
@@ -236,64 +93,11 @@ static tfos_status append_value(const tfos__spark_column *column, const tfos__sp
         }
         return tfos__decimal_push(to, unscaled, column->scale, error);
     default:
-        return append_numbers(column, &(source){.base = slot}, 1, to, &done, error);
+        return tfos__spark_numbers_append(column, &(tfos__spark_source){.base = slot}, 1, to, &done, error);
     }
-}
-
-static tfos_status append_default(const tfos__spark_column *column, int64_t index, tfos__vector *to, tfos_error *error)
-{
-    const tfos__vector *from = column->defaults;
-    if (to->view.layout == TFOS_LAYOUT_BYTES) {
-        const int32_t *offsets = (const int32_t *)(const void *)from->offsets.data;
-        size_t count = (size_t)(offsets[index + 1] - offsets[index]);
-        return tfos__vector_push_bytes(to, count == 0 ? NULL : from->data.data + offsets[index], count, error);
-    }
-    if (to->view.type == TFOS_TYPE_BOOL) {
-        return tfos__vector_push_int(to, tfos__bit_get(from->data.data, index), error);
-    }
-    size_t width = (size_t)tfos__type_width(to->view.type);
-    TFOS_TRY(tfos__vector_reserve(to, to->view.length + 1, error));
-    memcpy(to->data.data + to->data.size, from->data.data + (size_t)index * width, width);
-    to->data.size += width;
-    to->view.length++;
-    return TFOS_OK;
 }
 
 /* ---- lists ---- */
-
-/* Ends a list of `found` values, which is the length that all of them have or must have. */
-static tfos_status end_list(const tfos__spark_column *column, size_t found, tfos__vector *to, tfos_error *error)
-{
-    if (column->field.shape == TFOS_SHAPE_FIXED && found != (size_t)column->field.length) {
-        return tfos__fail(error, TFOS_MISMATCH,
-                          "expected a list of %d values, %s, found %zu: declare the shape [%s] if "
-                          "lengths differ",
-                          (int)column->field.length, column->shown ? "as in the rows before" : "as declared", found,
-                          column->lists > 1 ? "null, null" : "null");
-    }
-    return tfos__vector_push_list(to, error);
-}
-
-/* A list that is null, or missing from a list of lists. */
-static tfos_status append_null_list(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
-{
-    if (column->defaults == NULL) {
-        return fail_null(error, "the list");
-    }
-    int64_t count = column->defaults->view.length;
-    if (!column->default_list) {
-        if (column->open && !column->shown) {
-            return tfos__fail(error, TFOS_MISMATCH,
-                              "the list is null, and its length is not known: declare the shape of the column, or a "
-                              "list as its default");
-        }
-        count = column->field.length;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        TFOS_TRY(append_default(column, column->default_list ? i : 0, to->child, error));
-    }
-    return end_list(column, (size_t)count, to, error);
-}
 
 static tfos_status append_array(const tfos__spark_column *column, const tfos__spark_part *in, const uint8_t *slot,
                                 tfos__vector *to, tfos_error *error)
@@ -301,23 +105,21 @@ static tfos_status append_array(const tfos__spark_column *column, const tfos__sp
     array values;
     TFOS_TRY(find_array(in, slot, (size_t)column->width, &values, error));
     bool nulls = has_nulls(&values);
-    if (!nulls && is_number(column)) {
+    if (!nulls && tfos__spark_is_number(column)) {
         size_t done;
-        source run = {.base = values.values, .step = (size_t)column->width};
-        TFOS_TRY(append_numbers(column, &run, values.count, to->child, &done, error));
-        return end_list(column, values.count, to, error);
+        tfos__spark_source run = {.base = values.values};
+        TFOS_TRY(tfos__spark_numbers_append(column, &run, values.count, to->child, &done, error));
+        return tfos__spark_list_end(column, values.count, to, error);
     }
     for (size_t i = 0; i < values.count; i++) {
         if (!nulls || !tfos__bit_get(values.nulls, (int64_t)i)) {
             const uint8_t *value = values.values + i * (size_t)column->width;
             TFOS_TRY(append_value(column, &values.part, value, to->child, error));
-        } else if (column->defaults == NULL || column->default_list) {
-            return fail_null(error, "a value of the list");
         } else {
-            TFOS_TRY(append_default(column, 0, to->child, error));
+            TFOS_TRY(tfos__spark_null_value_append(column, to->child, error));
         }
     }
-    return end_list(column, values.count, to, error);
+    return tfos__spark_list_end(column, values.count, to, error);
 }
 
 static tfos_status append_arrays(const tfos__spark_column *column, const tfos__spark_part *in, const uint8_t *slot,
@@ -327,7 +129,7 @@ static tfos_status append_arrays(const tfos__spark_column *column, const tfos__s
     TFOS_TRY(find_array(in, slot, 8, &lists, error));
     for (size_t i = 0; i < lists.count; i++) {
         if (tfos__bit_get(lists.nulls, (int64_t)i)) {
-            TFOS_TRY(append_null_list(column, to->child, error));
+            TFOS_TRY(tfos__spark_null_list_append(column, to->child, error));
         } else {
             TFOS_TRY(append_array(column, &lists.part, lists.values + i * 8, to->child, error));
         }
@@ -367,8 +169,8 @@ static tfos_status append_sparse(const tfos__spark_column *column, const tfos__s
             return tfos__fail(error, TFOS_CORRUPT, "a sparse vector of size %d has a value at index %d", (int)length,
                               (int)index);
         }
-        source one = {.base = values->values + i * (size_t)column->width};
-        convert_run(PAIR(column->kind, leaf->view.type), &one, 1, out + (size_t)index * width);
+        const uint8_t *value = values->values + i * (size_t)column->width;
+        tfos__spark_number_convert(column, value, leaf->view.type, out + (size_t)index * width);
     }
     leaf->data.size += (size_t)length * width;
     leaf->view.length += length;
@@ -390,8 +192,8 @@ static tfos_status append_ml(tfos__spark_column *column, const tfos__spark_part 
     size_t count = values.count;
     if (type == ML_DENSE) {
         size_t done;
-        source run = {.base = values.values, .step = (size_t)column->width};
-        TFOS_TRY(append_numbers(column, &run, count, to->child, &done, error));
+        tfos__spark_source run = {.base = values.values};
+        TFOS_TRY(tfos__spark_numbers_append(column, &run, count, to->child, &done, error));
     } else if (type == ML_SPARSE) {
         TFOS_TRY(append_sparse(column, &vector, &values, to->child, &count, error));
     } else {
@@ -407,7 +209,7 @@ static tfos_status append_ml(tfos__spark_column *column, const tfos__spark_part 
                           "sizes differ",
                           (int)column->field.length, count);
     }
-    return end_list(column, count, to, error);
+    return tfos__spark_list_end(column, count, to, error);
 }
 
 /* ---- columns ---- */
@@ -428,40 +230,23 @@ static tfos_status append_row(tfos__spark_column *column, const tfos__spark_part
     }
 }
 
-static tfos_status append_null_row(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
-{
-    if (column->lists == 1) {
-        return append_null_list(column, to, error);
-    }
-    if (column->defaults == NULL) {
-        return fail_null(error, column->lists == 0 ? "the value" : "the list");
-    }
-    return column->lists == 0 ? append_default(column, 0, to, error) : tfos__vector_push_list(to, error);
-}
-
-static tfos_status prefix(const tfos__spark_column *column, int64_t row, tfos_status status, tfos_error *error)
-{
-    tfos__error_prefix(error, "column '%s', row %lld of the partition",
-                       tfos__printable_of(column->field.name, strlen(column->field.name)).text, (long long)row);
-    return status;
-}
-
 tfos_status tfos__spark_column_append(tfos__spark_column *column, size_t ordinal, size_t fields,
                                       const tfos__spark_part *rows, size_t count, bool nulls, int64_t first,
                                       tfos__vector *to, tfos_error *error)
 {
     size_t slot = tfos__spark_null_bytes(fields) + ordinal * 8;
-    if (!nulls && column->lists == 0 && is_number(column)) {
+    if (!nulls && column->lists == 0 && tfos__spark_is_number(column)) {
         size_t done = 0;
-        tfos_status status = append_numbers(column, &(source){.rows = rows, .step = slot}, count, to, &done, error);
-        return status == TFOS_OK ? TFOS_OK : prefix(column, first + (int64_t)done, status, error);
+        tfos_status status = tfos__spark_numbers_append(column, &(tfos__spark_source){.rows = rows, .slot = slot},
+                                                        count, to, &done, error);
+        return status == TFOS_OK ? TFOS_OK : tfos__spark_fail_at(column, first + (int64_t)done, status, error);
     }
     for (size_t i = 0; i < count; i++) {
         bool null = nulls && tfos__bit_get(rows[i].at, (int64_t)ordinal);
-        tfos_status status =
-            null ? append_null_row(column, to, error) : append_row(column, &rows[i], rows[i].at + slot, to, error);
+        tfos_status status = null ? tfos__spark_null_append(column, to, error)
+                                  : append_row(column, &rows[i], rows[i].at + slot, to, error);
         if (status != TFOS_OK) {
-            return prefix(column, first + (int64_t)i, status, error);
+            return tfos__spark_fail_at(column, first + (int64_t)i, status, error);
         }
     }
     return TFOS_OK;

@@ -2,13 +2,7 @@
 #ifndef TFOS_COLUMN_SPARK_ROW_H
 #define TFOS_COLUMN_SPARK_ROW_H
 
-#include "column/spark_type.h"
-
-/* Memory in which offsets are counted from its beginning: a row, or an array or struct inside one. */
-typedef struct tfos__spark_part {
-    const uint8_t *at;
-    size_t bytes;
-} tfos__spark_part;
+#include "column/spark_value.h"
 
 /* Bytes of the words that say which of `count` values are null. */
 static inline size_t tfos__spark_null_bytes(size_t count)

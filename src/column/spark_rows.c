@@ -1,8 +1,8 @@
 /* Spark's rows to batches.
  *
- * Rows come in blocks, each with its size in front, because one crossing from the JVM for many rows costs less than one
- * for each. A block is taken apart column by column: the type of a column is looked at once for many rows, and what its
- * loop touches stays in the cache.
+ * Rows come as columns where Spark has them so (spark_batch.c). Otherwise they come in blocks, each with its size in
+ * front, because one crossing from the JVM for many rows costs less than one for each. A block is taken apart column by
+ * column: the type of a column is looked at once for many rows, and what its loop touches stays in the cache.
  *
  * The length of a list that nobody declared is that of the first batch, if all of its lists have the same one. So the
  * first batch is built with such lists as ragged ones, and when it is taken their values move, without being copied, to
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "column/batch.h"
+#include "column/spark_batch.h"
 #include "column/spark_row.h"
 
 enum {
@@ -153,36 +154,51 @@ static tfos_status find_rows(tfos_spark_rows *rows, const uint8_t *block, size_t
     return TFOS_OK;
 }
 
-static tfos_status append_columns(tfos_spark_rows *rows, size_t count, tfos_error *error)
+/* So many rows are now in each column. */
+static void add_rows(tfos_spark_rows *rows, int64_t count)
 {
-    size_t bytes = 0;
+    rows->rows += count;
+    rows->bytes = 0;
     for (size_t i = 0; i < rows->columns.count; i++) {
-        tfos__vector *vector = tfos__batch_vector(rows->batch, i);
-        bool nulls = (rows->nulls[i / 64] >> (i % 64) & 1) != 0;
-        TFOS_TRY(tfos__spark_column_append(&rows->columns.at[i], i, rows->columns.count, rows->part, count, nulls,
-                                           rows->first + rows->rows, vector, error));
-        for (; vector != NULL; vector = vector->child) {
-            bytes += vector->offsets.size + vector->data.size;
+        for (tfos__vector *level = tfos__batch_vector(rows->batch, i); level != NULL; level = level->child) {
+            rows->bytes += level->offsets.size + level->data.size;
         }
     }
-    rows->rows += (int64_t)count;
-    rows->bytes = bytes;
+}
+
+static tfos_status begin_append(tfos_spark_rows *rows, tfos_error *error)
+{
+    if (rows->failed) {
+        return tfos__fail(error, TFOS_INVALID, "an earlier row could not be taken: no more rows can follow it");
+    }
+    if (rows->batch != NULL) {
+        return TFOS_OK;
+    }
+    return rows->pool != NULL ? tfos__batch_take(rows->pool, &rows->batch, error)
+                              : tfos__batch_new(rows->schema, &rows->batch, error);
+}
+
+static tfos_status append_parts(tfos_spark_rows *rows, size_t count, tfos_error *error)
+{
+    for (size_t i = 0; i < rows->columns.count; i++) {
+        bool nulls = (rows->nulls[i / 64] >> (i % 64) & 1) != 0;
+        TFOS_TRY(tfos__spark_column_append(&rows->columns.at[i], i, rows->columns.count, rows->part, count, nulls,
+                                           rows->first + rows->rows, tfos__batch_vector(rows->batch, i), error));
+    }
+    add_rows(rows, (int64_t)count);
     return TFOS_OK;
 }
 
 static tfos_status append_block(tfos_spark_rows *rows, const uint8_t *block, size_t bytes, size_t *used,
                                 tfos_error *error)
 {
-    if (rows->batch == NULL) {
-        TFOS_TRY(rows->pool != NULL ? tfos__batch_take(rows->pool, &rows->batch, error)
-                                    : tfos__batch_new(rows->schema, &rows->batch, error));
-    }
+    TFOS_TRY(begin_append(rows, error));
     size_t at = 0;
     while (at < bytes && !tfos_spark_rows_full(rows)) {
         size_t count = 0;
         size_t step = 0;
         TFOS_TRY(find_rows(rows, block + at, bytes - at, rows_at_a_time(rows), &count, &step, error));
-        TFOS_TRY(append_columns(rows, count, error));
+        TFOS_TRY(append_parts(rows, count, error));
         at += step;
     }
     *used = at;
@@ -192,11 +208,88 @@ static tfos_status append_block(tfos_spark_rows *rows, const uint8_t *block, siz
 tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, size_t bytes, size_t *used,
                                    tfos_error *error)
 {
-    if (rows->failed) {
-        return tfos__fail(error, TFOS_INVALID, "an earlier row could not be taken: no more rows can follow it");
-    }
     size_t taken = 0;
     tfos_status status = append_block(rows, block, bytes, &taken, error);
+    rows->failed = status != TFOS_OK;
+    if (status == TFOS_OK) {
+        *used = taken;
+    }
+    return status;
+}
+
+/* ---- append columns ---- */
+
+bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_form *out)
+{
+    static const char letters[] = {
+        [TFOS__SPARK_BYTE] = 'B',        [TFOS__SPARK_SHORT] = 'S', [TFOS__SPARK_INT] = 'I',
+        [TFOS__SPARK_LONG] = 'J',        [TFOS__SPARK_FLOAT] = 'F', [TFOS__SPARK_DOUBLE] = 'D',
+        [TFOS__SPARK_BOOLEAN] = 'Z',     [TFOS__SPARK_BYTES] = 'L', [TFOS__SPARK_DECIMAL] = 'J',
+        [TFOS__SPARK_BIG_DECIMAL] = 'L',
+    };
+    assert(index < rows->columns.count);
+    const tfos__spark_column *column = &rows->columns.at[index];
+    if (column->ml) {
+        return false;
+    }
+    *out = (tfos_spark_form){
+        .value = letters[column->kind], .lists = column->lists, .precision = column->precision, .scale = column->scale};
+    return true;
+}
+
+static tfos_status check_vectors(tfos_spark_rows *rows, const tfos_spark_vector *columns, int64_t first, int64_t count,
+                                 tfos_error *error)
+{
+    for (size_t i = 0; i < rows->columns.count; i++) {
+        const tfos__spark_column *column = &rows->columns.at[i];
+        if (column->ml) {
+            return tfos__fail(error, TFOS_UNSUPPORTED, "column '%s': vectors of Spark ML come in rows",
+                              tfos__printable_of(column->field.name, strlen(column->field.name)).text);
+        }
+        TFOS_TRY(tfos__spark_vector_check(column, &columns[i], first, count, error));
+    }
+    return TFOS_OK;
+}
+
+/* How many rows may be appended at once: unlike a block, vectors may have any size. */
+static int64_t vector_rows_at_a_time(const tfos_spark_rows *rows, const tfos_spark_vector *columns, int64_t first,
+                                     int64_t count)
+{
+    count = tfos__min_i64(count, (int64_t)rows_at_a_time(rows));
+    int64_t bytes;
+    do {
+        bytes = 0;
+        for (size_t i = 0; i < rows->columns.count; i++) {
+            bytes += tfos__spark_vector_bytes(&rows->columns.at[i], &columns[i], first, count);
+        }
+    } while (bytes > BATCH_BYTES && count > 1 && (count /= 2) > 0);
+    return count;
+}
+
+static tfos_status append_vectors(tfos_spark_rows *rows, const tfos_spark_vector *columns, int64_t first, int64_t count,
+                                  int64_t *used, tfos_error *error)
+{
+    TFOS_TRY(begin_append(rows, error));
+    TFOS_TRY(check_vectors(rows, columns, first, count, error));
+    int64_t at = 0;
+    while (at < count && !tfos_spark_rows_full(rows)) {
+        int64_t step = vector_rows_at_a_time(rows, columns, first + at, count - at);
+        for (size_t i = 0; i < rows->columns.count; i++) {
+            TFOS_TRY(tfos__spark_vector_append(&rows->columns.at[i], &columns[i], first + at, step,
+                                               rows->first + rows->rows, tfos__batch_vector(rows->batch, i), error));
+        }
+        add_rows(rows, step);
+        at += step;
+    }
+    *used = at;
+    return TFOS_OK;
+}
+
+tfos_status tfos_spark_rows_append_columns(tfos_spark_rows *rows, const tfos_spark_vector *columns, int64_t first,
+                                           int64_t count, int64_t *used, tfos_error *error)
+{
+    int64_t taken = 0;
+    tfos_status status = append_vectors(rows, columns, first, count, &taken, error);
     rows->failed = status != TFOS_OK;
     if (status == TFOS_OK) {
         *used = taken;

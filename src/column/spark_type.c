@@ -67,6 +67,7 @@ static tfos_status parse_decimal(const char *name, tfos__spark_column *column, t
         precision > 38 || column->scale > precision || column->scale < -precision) {
         return tfos__fail(error, TFOS_UNSUPPORTED, "Spark's type '%s' is not known here", printable(name).text);
     }
+    column->precision = precision;
     column->kind = precision <= MOST_DIGITS_IN_LONG ? TFOS__SPARK_DECIMAL : TFOS__SPARK_BIG_DECIMAL;
     column->width = 8;
     column->field.type = TFOS_TYPE_DOUBLE;

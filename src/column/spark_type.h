@@ -37,7 +37,8 @@ typedef struct tfos__spark_column {
     bool ml;                /* a vector of Spark ML */
     bool open;              /* a list whose length nobody has declared and no rows have shown yet */
     bool shown;             /* rows have shown the length that the field has */
-    int scale;              /* digits behind the point of a decimal */
+    int precision;          /* digits of a decimal; 0 for other values */
+    int scale;              /* those behind its point */
     char type[64];          /* as Spark calls it, for messages */
     tfos__vector *defaults; /* values of the field's type that stand for nulls, or NULL */
     bool default_list;      /* they stand for a null list; otherwise there is one, for each null value */

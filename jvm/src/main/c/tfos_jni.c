@@ -86,6 +86,9 @@ static char *copy_bytes(JNIEnv *env, jclass class, jbyteArray bytes, size_t *cou
 typedef struct rows {
     tfos_spark_rows *rows;
     void *block;
+    size_t columns;
+    size_t levels;              /* of all columns; 0: they cannot come in vectors */
+    tfos_spark_vector *vectors; /* the columns, then what is in the lists of one after the other */
 } rows;
 
 static rows *rows_at(jlong address)
@@ -100,7 +103,37 @@ NATIVE(void, rowsFree, jlong address)
     rows *self = rows_at(address);
     tfos_spark_rows_free(self->rows);
     free(self->block);
+    free(self->vectors);
     free(self);
+}
+
+/* Connects the vectors of lists with what is in them. False: no memory. */
+static bool make_vectors(rows *self)
+{
+    tfos_spark_form form;
+    self->columns = tfos_schema_field_count(tfos_spark_rows_schema(self->rows));
+    size_t levels = self->columns;
+    for (size_t i = 0; i < self->columns; i++) {
+        if (!tfos_spark_rows_form(self->rows, i, &form)) {
+            return true;
+        }
+        levels += (size_t)form.lists;
+    }
+    self->vectors = calloc(levels, sizeof *self->vectors);
+    if (self->vectors == NULL) {
+        return false;
+    }
+    self->levels = levels;
+    size_t next = self->columns;
+    for (size_t i = 0; i < self->columns; i++) {
+        tfos_spark_rows_form(self->rows, i, &form);
+        tfos_spark_vector *vector = &self->vectors[i];
+        for (int list = 0; list < form.lists; list++) {
+            vector->child = &self->vectors[next];
+            vector = &self->vectors[next++];
+        }
+    }
+    return true;
 }
 
 NATIVE(jlong, rowsNew, jbyteArray description)
@@ -114,6 +147,12 @@ NATIVE(jlong, rowsNew, jbyteArray description)
     }
     if (self != NULL && tfos_spark_rows_new(text, count, &self->rows, &error) != TFOS_OK) {
         throw_error(env, class, &error);
+        free(self);
+        self = NULL;
+    }
+    if (self != NULL && !make_vectors(self)) {
+        throw_memory(env, class);
+        tfos_spark_rows_free(self->rows);
         free(self);
         self = NULL;
     }
@@ -156,6 +195,61 @@ NATIVE(jlong, rowsAppend, jlong address, jlong block, jlong bytes)
         throw_error(env, class, &error);
     }
     return (jlong)used;
+}
+
+NATIVE(jintArray, rowsForms, jlong address)
+{
+    (void)class;
+    const rows *self = rows_at(address);
+    jintArray forms = self->levels > 0 ? (*env)->NewIntArray(env, (jsize)(self->columns * 4)) : NULL;
+    for (size_t i = 0; forms != NULL && i < self->columns; i++) {
+        tfos_spark_form form;
+        tfos_spark_rows_form(self->rows, i, &form);
+        const jint words[] = {form.value, form.lists, form.precision, form.scale};
+        (*env)->SetIntArrayRegion(env, forms, (jsize)(i * 4), 4, words);
+    }
+    return forms;
+}
+
+/* Fills a vector, and returns where the words of the next one are. */
+static const jlong *set_vector(tfos_spark_vector *vector, const jlong *words)
+{
+    vector->length = words[0];
+    vector->values = (const void *)(uintptr_t)words[1];
+    vector->offsets = (const int32_t *)(uintptr_t)words[2];
+    vector->nulls = (const uint8_t *)(uintptr_t)words[3];
+    return words + 4;
+}
+
+NATIVE(jlong, rowsAppendColumns, jlong address, jlongArray words, jlong first, jlong count)
+{
+    tfos_error error = {0};
+    int64_t used = 0;
+    rows *self = rows_at(address);
+    if ((size_t)(*env)->GetArrayLength(env, words) != self->levels * 4) {
+        error.status = TFOS_INVALID;
+        strncpy(error.message, "the words are not those of the vectors", sizeof error.message - 1);
+        throw_error(env, class, &error);
+        return 0;
+    }
+    jlong *all = (*env)->GetLongArrayElements(env, words, NULL);
+    if (all == NULL) {
+        throw_memory(env, class);
+        return 0;
+    }
+    const jlong *next = all;
+    size_t inner = self->columns;
+    for (size_t i = 0; i < self->columns; i++) {
+        next = set_vector(&self->vectors[i], next);
+        for (const tfos_spark_vector *list = &self->vectors[i]; list->child != NULL; list = list->child) {
+            next = set_vector(&self->vectors[inner++], next);
+        }
+    }
+    (*env)->ReleaseLongArrayElements(env, words, all, JNI_ABORT);
+    if (tfos_spark_rows_append_columns(self->rows, self->vectors, first, count, &used, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+    }
+    return used;
 }
 
 NATIVE(void, rowsSkip, jlong address, jlong count)

@@ -150,6 +150,16 @@ public final class Native {
     /** How many bytes at the beginning of {@code block} were appended. */
     public static native long rowsAppend(long rows, long block, long bytes);
 
+    /** Four numbers for each column: those of tfos_spark_form. Null: a column cannot come in vectors. */
+    public static native int[] rowsForms(long rows);
+
+    /**
+     * How many rows of vectors were appended.
+     *
+     * @param words length, values, offsets, nulls of each column, followed by those of what is in its lists
+     */
+    public static native long rowsAppendColumns(long rows, long[] words, long first, long count);
+
     public static native void rowsSkip(long rows, long count);
 
     public static native long rowsCount(long rows);

@@ -6,12 +6,15 @@ import org.apache.spark.api.java.function.VoidFunction;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
 
 /** The rows of a DataFrame, ready to be fed: on the driver. */
 public final class FeedData {
     private final String description;
     private final String schema;
-    private final RDD<InternalRow> rows;
+    private final StructType types;
+    private final RDD<InternalRow> rows; // or columnar batches
+    private final int[] ordinals; // of the columns in these; null: there are none
 
     /**
      * Checks the columns, and has Spark plan the query; where a plan depends on what its first stages give, these are
@@ -21,11 +24,17 @@ public final class FeedData {
      * @param columns JSON: what is declared for columns, as tfos.h says at tfos_spark_rows_new; "{}" for nothing
      */
     public FeedData(Dataset<?> data, String columns) {
-        description = "{\"schema\":" + data.schema().json() + ",\"columns\":" + columns + "}";
+        types = data.schema();
+        description = "{\"schema\":" + types.json() + ",\"columns\":" + columns + "}";
+        boolean inColumns;
         try (SparkRows checked = new SparkRows(description)) {
             schema = checked.schema();
+            inColumns = checked.takeColumns();
         }
-        rows = data.queryExecution().toRdd();
+        RDD<InternalRow> asRows = data.queryExecution().toRdd();
+        ColumnarPlan plan = inColumns ? ColumnarPlan.of(data.queryExecution().executedPlan()) : null;
+        rows = plan == null ? asRows : plan.batches();
+        ordinals = plan == null ? null : plan.ordinals();
     }
 
     /** The schema of the rows in its JSON form; lists of undeclared shape are ragged in it. */
@@ -35,6 +44,11 @@ public final class FeedData {
 
     public int partitions() {
         return rows.getNumPartitions();
+    }
+
+    /** Whether Spark offers the rows as columns, so that none has to be made. */
+    public boolean columnar() {
+        return ordinals != null;
     }
 
     /** Whether a partition has the same rows in the same order each time it is computed. */
@@ -57,7 +71,8 @@ public final class FeedData {
     }
 
     private JavaRDD<Object> job(byte[] ticket) {
-        return new FeedRdd(rows, ticket, description).toJavaRDD();
+        FeedOrder order = new FeedOrder(rows.sparkContext(), ticket, description, types, ordinals);
+        return new FeedRdd(rows, order).toJavaRDD();
     }
 
     /** What is left to be done with the empty partitions of a {@link FeedRdd}. */

@@ -18,13 +18,12 @@ import scala.reflect.ClassTag$;
 final class FeedRdd extends RDD<Object> {
     private static final long serialVersionUID = 1L;
 
-    private final byte[] ticket;
-    private final String description;
+    private final FeedOrder order;
 
-    FeedRdd(RDD<InternalRow> parent, byte[] ticket, String description) {
+    /** @param parent rows, or columnar batches where the order says so */
+    FeedRdd(RDD<InternalRow> parent, FeedOrder order) {
         super(parent, tag(Object.class));
-        this.ticket = ticket;
-        this.description = description;
+        this.order = order;
     }
 
     private static <T> ClassTag<T> tag(Class<T> type) {
@@ -43,7 +42,7 @@ final class FeedRdd extends RDD<Object> {
     @Override
     @SuppressWarnings("unchecked") // the type of an iterator without elements differs between the lines of Scala
     public Iterator<Object> compute(Partition split, TaskContext context) {
-        FeedTask.run(context, ticket, description, split.index(), () -> parent().iterator(split, context));
+        FeedTask.run(context, order, split.index(), () -> parent().iterator(split, context));
         return (Iterator<Object>) (Iterator<?>) Iterator$.MODULE$.empty();
     }
 }

@@ -13,6 +13,7 @@ import org.tfos.Native;
  * heap, and cross to the native library a block at a time.
  */
 public final class SparkRows extends Handle {
+    private static final int FORM_WORDS = 4; // value, lists, precision, scale
     private static final int SIZE_BYTES = 8; // in front of each row
     private static final long BLOCK_BYTES = 128 << 10;
 
@@ -69,6 +70,32 @@ public final class SparkRows extends Handle {
             at = 0;
             end = 0;
         }
+        return Native.rowsFull(address());
+    }
+
+    /** Whether the rows may come as columns: every type that they have can. */
+    public boolean takeColumns() {
+        return Native.rowsForms(address()) != null;
+    }
+
+    /** Empty vectors, one for each column, to bring columns in. */
+    SparkVector[] vectors() {
+        int[] forms = Native.rowsForms(address());
+        SparkVector[] vectors = new SparkVector[forms.length / FORM_WORDS];
+        for (int i = 0; i < vectors.length; i++) {
+            int at = i * FORM_WORDS;
+            vectors[i] = SparkVector.of((char) forms[at], forms[at + 1], forms[at + 2], forms[at + 3]);
+        }
+        return vectors;
+    }
+
+    /** Appends rows of such vectors, up to the one with which the batch is full. Returns how many. */
+    long appendColumns(long[] words, int first, int count) {
+        return Native.rowsAppendColumns(address(), words, first, count);
+    }
+
+    /** Whether the batch is full, so that it must be taken. */
+    boolean full() {
         return Native.rowsFull(address());
     }
 
