@@ -18,8 +18,8 @@ import scala.Product;
 import scala.collection.Iterator;
 
 /**
- * A plan whose last step makes rows of columns: a scan of Parquet, ORC or a cache, with nothing above it but a choice of
- * its columns.
+ * A plan whose last step makes rows of columns: a scan of Parquet, ORC or a cache, with nothing above it but a choice
+ * of its columns.
  */
 final class ColumnarPlan {
     private final SparkPlan plan;
@@ -84,7 +84,10 @@ final class ColumnarPlan {
         for (int i = 0; i < ordinals.length; i++) {
             Object column = wanted == null ? output.get(i) : wanted.get(i);
             Object source = column instanceof Alias ? ((Alias) column).child() : column;
-            ordinals[i] = source instanceof AttributeReference ? ids.indexOf(((AttributeReference) source).exprId()) : -1;
+            if (!(source instanceof AttributeReference)) {
+                return null;
+            }
+            ordinals[i] = ids.indexOf(((AttributeReference) source).exprId());
             if (ordinals[i] < 0) {
                 return null;
             }
