@@ -104,9 +104,9 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",)):
+def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",), variables=()):
     report = os.path.join(REPORTS, f"{name}.xml")
-    run = [f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    run = ["env", *variables, f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for pattern in tests:
         run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, pattern)))
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
@@ -122,7 +122,12 @@ def text_suite(name, steps, in_default=True):
 ON_SPARK = ("tests/python/test_cluster*.py", "tests/python/test_feed*.py")
 
 
+# Where the libraries of a program can be those with sanitizers.
+ON_LANES = ("tests/python/test_feed_dataset.py",)
+
+
 def all_suites():
+    sanitized = [["scripts/build", "asan", *CHECKED]]
     release = ["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"]
     maven = [release, ["scripts/maven", "test"]]
     oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
@@ -139,6 +144,7 @@ def all_suites():
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
         pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK),
+        pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
     ]
 

@@ -8,6 +8,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 import threading
@@ -15,7 +16,9 @@ import time
 
 from tensorflowonspark import _native, records
 
-SECONDS = 60
+# A folder with libtfos.so and libtfos_ops.so that were built with AddressSanitizer: programs run with those.
+SANITIZED = os.environ.get("TFOS_TEST_SANITIZED")
+SECONDS = 300 if SANITIZED else 60
 
 _PRELUDE = """
 import json, os, sys, time
@@ -28,14 +31,32 @@ def report(value):
 """
 
 
+def _sanitizing():
+    """The environment of a program, and what it begins with, so that its libraries are those of SANITIZED."""
+    folder = os.path.abspath(SANITIZED)
+
+    def of_compiler(name):
+        return subprocess.check_output(["gcc", f"-print-file-name={name}"], text=True).strip()
+
+    # The sanitizer comes first, and finds what it replaces in the C++ library of TensorFlow. TensorFlow itself gives
+    # back memory in ways of its own, and nothing at its end.
+    libraries = [of_compiler("libasan.so"), of_compiler("libubsan.so"), of_compiler("libstdc++.so.6")]
+    environment = [f"LD_PRELOAD={' '.join([*libraries, os.path.join(folder, 'libtfos.so')])}"]
+    environment += ["ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0", "UBSAN_OPTIONS=halt_on_error=1"]
+    check = f"assert {os.path.join(folder, 'libtfos.so')!r} in open('/proc/self/maps').read()\n"
+    return environment, check + f"_dataset._LIBRARY = {os.path.join(folder, 'libtfos_ops.so')!r}\n"
+
+
 class FedCluster:
     """Runs a Python program, given as pieces of text, on every node that is not native."""
 
     def __init__(self, folder, *programs, nodes=1, **options):
         self._path = str(folder / "result.json")
         script = folder / "program.py"
-        script.write_text(_PRELUDE.format(path=self._path) + "".join(map(textwrap.dedent, programs)))
-        self._environment = [f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"]
+        environment, prelude = _sanitizing() if SANITIZED else ([], "")
+        prelude = _PRELUDE.format(path=self._path) + prelude
+        script.write_text(prelude + "".join(map(textwrap.dedent, programs)))
+        self._environment = [f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", *environment]
         self._native = _native.Cluster(
             nodes,
             [sys.executable, str(script)],

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from feed_tools import FedCluster, batches_of, wait_for  # noqa: E402
+from feed_tools import SANITIZED, FedCluster, batches_of, wait_for  # noqa: E402
 from tensorflowonspark import records  # noqa: E402
 
 # What programs here begin with.
@@ -262,6 +262,7 @@ def test_bad_input_is_named(tmp_path):
         assert re.search(pattern, str(found[name]), re.DOTALL), f"{name}: {found[name]}"
 
 
+@pytest.mark.skipif(bool(SANITIZED), reason="everything takes longer with sanitizers")
 def test_a_dataset_that_waits_can_be_left_at_once(tmp_path):
     program = """
     import gc, signal, threading
