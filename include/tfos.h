@@ -13,6 +13,7 @@
  *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster.
  *   feed             the rows of a queue, as the program on a node takes them.
  *   spark rows       Spark's UnsafeRows or column vectors in, batches out.
+ *   spark writer     batches in, Spark's UnsafeRows out.
  *
  * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
  * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
@@ -901,14 +902,21 @@ TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
  * Thread: one at a time per feeder. */
 TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
 
-/* With inference: the results that have come, in the order of the rows. `wait`: until there are some. END: every row
- * that was fed has its result; or, after tfos_feeder_exhaust, a program has terminated the feed. MISMATCH when rows get
- * no result: programs gave fewer, ended before, or gave none for as long as the feed's timeout. OK with *out NULL:
- * nothing has come yet.
+/* How long to wait for results. */
+typedef enum tfos_feeder_wait {
+    TFOS_WAIT_NOT,
+    TFOS_WAIT_FOR_RESULTS, /* until there are some */
+    TFOS_WAIT_FOR_ROOM,    /* … or the program that owes them has taken all its rows: it may need more to go on */
+} tfos_feeder_wait;
+
+/* With inference: the results that have come, in the order of the rows. END: every row that was fed has its result; or,
+ * after tfos_feeder_exhaust, a program has terminated the feed. MISMATCH when rows get no result: programs gave fewer,
+ * ended before, or gave none for as long as the feed's timeout. OK with *out NULL: nothing has come yet.
  *
  * Owner: the caller gives *out up with tfos_batch_free.
  * Thread: one at a time per feeder. */
-TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error);
+TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out,
+                                         tfos_error *error);
 
 /* The partition has no more rows. With inference this comes before the last results are waited for; otherwise
  * tfos_feeder_finish does it.
@@ -1102,6 +1110,42 @@ TFOS_API tfos_status tfos_spark_rows_take(tfos_spark_rows *rows, tfos_batch **ou
 /* Owner: frees `rows`.
  * Thread: one at a time per object. */
 TFOS_API void tfos_spark_rows_free(tfos_spark_rows *rows);
+
+/* ---- Spark writer ----------------------------------------------------------------------------------------------- */
+
+/* Batches on their way to Spark, as rows in the memory layout of Spark's UnsafeRow. */
+typedef struct tfos_spark_writer tfos_spark_writer;
+
+/* `schema` is that of the rows, as Spark's StructType.json() gives it, of boolean, byte, short, integer, long, float,
+ * double, string, binary, date, timestamp, arrays of these and arrays of such arrays; other types are UNSUPPORTED, with
+ * the name of the column.
+ *
+ * Owner: the caller frees *out with tfos_spark_writer_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_spark_writer_new(const char *schema, size_t bytes, tfos_spark_writer **out,
+                                           tfos_error *error);
+
+/* The rows of a batch: a block in which each row has its size in front, as a 64-bit number. Columns are found by name;
+ * those of rows of Python objects by position if the rows were tuples or lists, and a row that was one value is the
+ * only column. Integers go to every type of numbers, as long as they fit; floats to float and double; bytes to string
+ * if they are UTF-8; a list of exactly one value to a scalar. Everything else is MISMATCH, RANGE or ENCODING, with
+ * column and row, what was expected and what was found. `first` is the number of the first row, for messages.
+ *
+ * Owner: *block is the writer's, until its next call.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_writer_rows(tfos_spark_writer *writer, const tfos_batch *batch, int64_t first,
+                                            const void **block, size_t *bytes, tfos_error *error);
+
+/* Owner: frees `writer`.
+ * Thread: one at a time per object. */
+TFOS_API void tfos_spark_writer_free(tfos_spark_writer *writer);
+
+/* The schema that rows of such batches would have in Spark, in its JSON form. MISMATCH for a column of objects that
+ * only Python can read, or without any value.
+ *
+ * Owner: the caller frees *out with tfos_string_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_spark_schema_of(const tfos_schema *schema, char **out, tfos_error *error);
 
 #ifdef __cplusplus
 }

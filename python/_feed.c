@@ -117,7 +117,8 @@ static PyObject *feeder_results(feeder_object *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "p:results", &wait) || !feeder_begin(self)) {
         return NULL;
     }
-    tfos_status status = tfos_feeder_results(self->feeder, wait != 0, &batch, &error);
+    tfos_status status =
+        tfos_feeder_results(self->feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &batch, &error);
     feeder_end(self);
     if (status != TFOS_OK) {
         return truth_of(status, &error);
@@ -307,6 +308,74 @@ static PyObject *feed_results(feed_object *self, PyObject *object)
     return status == TFOS_OK ? Py_NewRef(Py_None) : tfos__python_raise(&error);
 }
 
+/* A column of numbers over the memory of an array; `child` is for the values of lists. */
+static bool array_column(const tfos_field *field, int64_t rows, const Py_buffer *array, tfos_vector *top,
+                         tfos_vector *child)
+{
+    bool list = field->shape == TFOS_SHAPE_FIXED;
+    int64_t count = list ? rows * field->length : rows;
+    int64_t width = field->type == TFOS_TYPE_INT32 || field->type == TFOS_TYPE_FLOAT ? 4 : 8;
+    int64_t bytes = field->type == TFOS_TYPE_BOOL ? (count + 7) / 8 : count * width;
+    tfos_vector *values = list ? child : top;
+    *values = (tfos_vector){.layout = TFOS_LAYOUT_VALUES, .type = field->type, .length = count, .data = array->buf};
+    if (list) {
+        *top = (tfos_vector){.layout = TFOS_LAYOUT_FIXED_LIST,
+                             .type = field->type,
+                             .list_length = field->length,
+                             .length = rows,
+                             .child = child};
+    }
+    if (array->len < bytes) {
+        PyErr_Format(PyExc_ValueError, "column '%s' needs %lld bytes, found %zd", field->name, (long long)bytes,
+                     array->len);
+        return false;
+    }
+    return true;
+}
+
+/* Feed.batch_of(schema, rows, arrays): a Batch of columns of numbers, each from the memory of an array. */
+static PyObject *feed_batch_of(PyObject *unused, PyObject *args)
+{
+    PyObject *schema_object, *arrays, *result = NULL;
+    long long rows;
+    tfos_error error;
+    tfos_batch *batch;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "OLO!:batch_of", &schema_object, &rows, &PyList_Type, &arrays)) {
+        return NULL;
+    }
+    const tfos_schema *schema = tfos__python_schema_of(schema_object);
+    if (schema == NULL) {
+        return NULL;
+    }
+    size_t count = tfos_schema_field_count(schema);
+    size_t held = 0;
+    Py_buffer *buffers = calloc(count + 1, sizeof *buffers);
+    tfos_vector *vectors = calloc(2 * count + 1, sizeof *vectors);
+    bool good = buffers != NULL && vectors != NULL && (size_t)PyList_Size(arrays) == count;
+    for (; good && held < count; held += good ? 1 : 0) {
+        good = PyObject_GetBuffer(PyList_GetItem(arrays, (Py_ssize_t)held), &buffers[held], PyBUF_SIMPLE) == 0;
+        if (good && !array_column(tfos_schema_field(schema, held), rows, &buffers[held], &vectors[held],
+                                  &vectors[count + held])) {
+            PyBuffer_Release(&buffers[held]);
+            good = false;
+        }
+    }
+    if (good) {
+        tfos_status status;
+        Py_BEGIN_ALLOW_THREADS status = tfos_batch_new(schema, vectors, rows, &batch, &error);
+        Py_END_ALLOW_THREADS result = status == TFOS_OK ? tfos__python_batch_wrap(batch) : tfos__python_raise(&error);
+    } else if (PyErr_Occurred() == NULL) {
+        PyErr_SetString(PyExc_ValueError, "expected an array for each column of the schema");
+    }
+    while (held > 0) {
+        PyBuffer_Release(&buffers[--held]);
+    }
+    free(buffers);
+    free(vectors);
+    return result;
+}
+
 static void feed_dealloc(feed_object *self)
 {
     tfos_feed_close(self->feed);
@@ -321,6 +390,7 @@ static PyType_Slot feed_slots[] = {
                                     {"ended", (PyCFunction)feed_ended, METH_NOARGS, NULL},
                                     {"terminate", (PyCFunction)feed_terminate, METH_NOARGS, NULL},
                                     {"results", (PyCFunction)feed_results, METH_O, NULL},
+                                    {"batch_of", feed_batch_of, METH_VARARGS | METH_STATIC, NULL},
                                     {0}}},
     {0, NULL},
 };

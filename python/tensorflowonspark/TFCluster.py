@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import _feeding, _spark
+from . import _feeding, _inference, _spark
 from ._session import Session, TFClusterError, say
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
@@ -114,12 +114,39 @@ class TFCluster:
         _feeding.run(training, checking, num_epochs)
         return None
 
-    def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = "input") -> Any:
-        """Feeds the rows of an RDD to the workers; returns an RDD of their results, one for each row and in the order
-        of the rows. Like every RDD it is computed when it is needed, and again if it is needed again; while the cluster
-        runs. The programs read rows with DataFeed(train_mode=False) and answer with batch_results."""
+    def inference(
+        self,
+        dataRDD: Any,
+        feed_timeout: float = 600,
+        qname: str = "input",
+        *,
+        schema: Any = None,
+        keep: Sequence[str] | None = None,
+        input_mapping: dict[str, str] | None = None,
+        columns: dict[str, Any] | None = None,
+    ) -> Any:
+        """Feeds the rows of an RDD or DataFrame to the workers; returns an RDD or DataFrame of their results, one for
+        each row and in the order of the rows. Like every RDD and DataFrame it is computed when it is needed, and again
+        if it is needed again; while the cluster runs. The programs read rows with DataFeed(train_mode=False) and answer
+        with batch_results.
+
+        Of a DataFrame, whose rows and results go without Python between Spark and the programs:
+
+        schema         the columns of the results, as "prediction float, scores array<float>" or a StructType. Without
+                       it the first row is fed at once, and the columns are those of its result
+        keep           which columns of the DataFrame stand in front of the results: names, [] for none; all by default
+        input_mapping  as in train
+        columns        as in train
+        """
         self._check_fed("inference")
-        return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=int(feed_timeout * 1000))
+        timeout_ms = int(feed_timeout * 1000)
+        if hasattr(dataRDD, "_jdf"):
+            return _inference.infer(self._session, dataRDD, qname, timeout_ms, schema, keep, input_mapping, columns)
+        if any(given is not None for given in (schema, keep, input_mapping, columns)):
+            raise ValueError(
+                "schema, keep, input_mapping and columns are for DataFrames; rows and results of an RDD are what they are"
+            )
+        return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=timeout_ms)
 
     def feed_report(self) -> dict[str, Any]:
         """How feeding goes: {"feeds": […], "nodes": […]}, as the status page shows it."""

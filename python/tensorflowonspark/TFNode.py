@@ -94,7 +94,7 @@ class DataFeed:
         self.input_mapping = input_mapping
         self.input_tensors = None if input_mapping is None else [name for _, name in sorted(input_mapping.items())]
         self._feed = _native.Feed(qname_in)
-        self._results = _native.RowEncoder()
+        self._results: Any = None
 
     def next_batch(self, batch_size: int) -> Any:
         """The next rows: a list, or with input_mapping a dict of lists. Waits until there are batch_size of them; at
@@ -153,13 +153,17 @@ class DataFeed:
         return self.done_feeding
 
     def batch_results(self, results: Any) -> None:
-        """Sends results back, one for each row, in the order of the rows."""
-        rows, more = iter(results), True
-        while more:
-            more = self._results.add_many(rows)
-            batch = self._results.take()
-            if batch is not None:
-                self._feed.results(batch)
+        """Sends results back, one for each row, in the order of the rows.
+
+        results   a list of results, whatever they are; an array or tensor with a result for each row; or a dict of such
+                  arrays by the name of a column. For a DataFrame a result has its columns by name (dict, Row), by
+                  position (tuple), or is the only one
+        """
+        from . import _results
+
+        self._results = self._results or _results.Encoder()
+        for batch in self._results.batches(results):
+            self._feed.results(batch)
 
     def terminate(self) -> None:
         """Ends feeding, for all nodes: rows that are left are skipped."""

@@ -294,22 +294,38 @@ def source(sc: Any, data: Any, input_mapping: dict[str, str] | None, columns: di
 
 def _frame_source(sc: Any, frame: Any, input_mapping: dict[str, str] | None, columns: dict[str, Any] | None) -> Source:
     _spark.install(sc)
+    fed = select_fed(frame, input_mapping, columns)
+    data = refusing(lambda: _spark.java(sc, "FeedData")(fed._jdf, json.dumps(columns or {})))
+    return Source(data.partitions(), data.determinate(), lambda ticket: data.feed(bytearray(ticket)))
+
+
+def select_fed(frame: Any, input_mapping: dict[str, str] | None, columns: dict[str, Any] | None) -> Any:
+    """The columns of a DataFrame that are fed, under the names that they are to have."""
     if input_mapping is not None:
         missing = [name for name in input_mapping if name not in frame.columns]
         if missing:
             raise ValueError(f"input_mapping names the column {missing[0]!r}; the DataFrame has {frame.columns}")
-        frame = frame.select([frame[f"`{column}`"].alias(name) for column, name in sorted(input_mapping.items())])
+        frame = frame.select([column(frame, name).alias(alias) for name, alias in sorted(input_mapping.items())])
     unknown = [name for name in columns or {} if name not in frame.columns]
     if unknown:
         raise ValueError(f"columns= declares {unknown[0]!r}, which is not fed; what is fed: {frame.columns}")
+    return frame
+
+
+def column(frame: Any, name: str) -> Any:
+    quoted = name.replace("`", "``")
+    return frame[f"`{quoted}`"]
+
+
+def refusing(make: Callable[[], Any]) -> Any:
+    """What `make` gives; what the core refuses is a ValueError."""
     try:
-        data = _spark.java(sc, "FeedData")(frame._jdf, json.dumps(columns or {}))
+        return make()
     except Exception as error:
         java = getattr(error, "java_exception", None)
         if java is None or not java.getClass().getName().startswith("org.tfos."):
             raise
         raise ValueError(java.reason()) from None
-    return Source(data.partitions(), data.determinate(), lambda ticket: data.feed(bytearray(ticket)))
 
 
 def _partition_function(sc: Any, name: str, *arguments: Any) -> Any:

@@ -183,3 +183,23 @@ uint64_t tfos__hash(const void *bytes, size_t count)
     memcpy(&tail, at, left);
     return mix(hash ^ tail ^ UINT64_C(0xE7037ED1A0B428DB), UINT64_C(0x8EBC6AF09C88C6E3));
 }
+
+float tfos__half_to_float(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t exponent = (half >> 10) & 0x1F;
+    uint32_t fraction = half & 0x3FF;
+    uint32_t bits;
+    if (exponent == 0) {
+        float small = (float)fraction * 0x1p-24f; /* subnormal or zero: exact */
+        return sign != 0 ? -small : small;
+    }
+    if (exponent == 0x1F) {
+        bits = sign | 0x7F800000u | fraction << 13;
+    } else {
+        bits = sign | (exponent + 112) << 23 | fraction << 13;
+    }
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}

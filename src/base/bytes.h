@@ -1,4 +1,4 @@
-/* Bytes: little-endian loads and stores, bitmaps, growing buffers, UTF-8. */
+/* Bytes: little-endian loads and stores, bitmaps, growing buffers, UTF-8, short floats. */
 #ifndef TFOS_BASE_BYTES_H
 #define TFOS_BASE_BYTES_H
 
@@ -100,6 +100,9 @@ static inline tfos_status tfos__array_reserve(void *array, size_t count, size_t 
 /* The length of the longest valid UTF-8 prefix: `count` when all is valid. Overlong forms, surrogates and code points
  * beyond U+10FFFF are invalid. */
 size_t tfos__utf8_valid_prefix(const void *bytes, size_t count);
+
+/* The value of a 16-bit float, which every float can hold. */
+float tfos__half_to_float(uint16_t half);
 
 /* A hash of bytes, seeded at random once per process so that names from outside cannot be made to collide. */
 uint64_t tfos__hash(const void *bytes, size_t count);

@@ -182,7 +182,15 @@ static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_erro
     return tfos__fail(error, TFOS_MISMATCH, "%s", why.message);
 }
 
-tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out, tfos_error *error)
+/* Whether the program that owes the next result has taken all rows that it was given. */
+static bool is_hungry(const tfos_feeder *feeder)
+{
+    tfos__lane_counts counts;
+    tfos__lane_count(feeder->places[feeder->expected[feeder->expected_first].place].lane, &counts);
+    return counts.consumed_rows >= counts.fed_rows;
+}
+
+tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
 {
     assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
     *out = NULL;
@@ -197,14 +205,17 @@ tfos_status tfos_feeder_results(tfos_feeder *feeder, bool wait, tfos_batch **out
     for (;;) {
         uint32_t seen = tfos__bell_read(feeder->bell);
         if (feeder->expected_first == feeder->expected_count) {
-            return feeder->exhausted || wait ? TFOS_END : TFOS_OK;
+            return feeder->exhausted || wait != TFOS_WAIT_NOT ? TFOS_END : TFOS_OK;
         }
         tfos_status status = take(feeder, out, error);
         if (status == TFOS_MISMATCH) {
             return explain_missing(feeder, error);
         }
-        if (status != TFOS_OK || *out != NULL || !wait) {
+        if (status != TFOS_OK || *out != NULL || wait == TFOS_WAIT_NOT) {
             return status;
+        }
+        if (wait == TFOS_WAIT_FOR_ROOM && is_hungry(feeder)) {
+            return TFOS_OK;
         }
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
         TFOS_TRY(look_at_time(feeder, since_ms, error));

@@ -73,26 +73,6 @@ static tfos_status bind_levels(tfos__arrow_levels *parsed, const struct ArrowArr
  * A run is rows [start, start + count) of an array, all of them with a value; array->offset is added here, at the last
  * moment. On failure *bad is the row, counted from `start`, that is to blame. */
 
-static float float_of_half(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = (half >> 10) & 0x1F;
-    uint32_t fraction = half & 0x3FF;
-    uint32_t bits;
-    if (exponent == 0) {
-        float small = (float)fraction * 0x1p-24f; /* subnormal or zero: exact */
-        return sign != 0 ? -small : small;
-    }
-    if (exponent == 0x1F) {
-        bits = sign | 0x7F800000u | fraction << 13;
-    } else {
-        bits = sign | (exponent + 112) << 23 | fraction << 13;
-    }
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static tfos_status copy_bits(const uint8_t *from, int64_t start, int64_t count, tfos__vector *to, tfos_error *error)
 {
     TFOS_TRY(tfos__vector_reserve(to, to->view.length + count, error));
@@ -153,7 +133,7 @@ static tfos_status copy_numbers(tfos__arrow_leaf_kind type, const void *data, in
         break;
     case TFOS__LEAF_HALF:
         for (int64_t i = 0; i < count; i++) {
-            ((float *)(void *)end)[i] = float_of_half(((const uint16_t *)data)[start + i]);
+            ((float *)(void *)end)[i] = tfos__half_to_float(((const uint16_t *)data)[start + i]);
         }
         break;
     default: /* the layouts agree */

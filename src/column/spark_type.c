@@ -28,6 +28,26 @@ static const struct spark_name {
     {"string", TFOS__SPARK_BYTES, 8, TFOS_TYPE_STRING},  {"binary", TFOS__SPARK_BYTES, 8, TFOS_TYPE_BINARY},
 };
 
+static const struct spark_name *find_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof spark_names / sizeof spark_names[0]; i++) {
+        if (strcmp(spark_names[i].name, name) == 0) {
+            return &spark_names[i];
+        }
+    }
+    return NULL;
+}
+
+bool tfos__spark_name_find(const char *name, tfos__spark_kind *kind, int *width)
+{
+    const struct spark_name *found = find_name(name);
+    if (found != NULL) {
+        *kind = found->kind;
+        *width = found->width;
+    }
+    return found != NULL;
+}
+
 static tfos__printable printable(const char *text)
 {
     return tfos__printable_of(text, strlen(text));
@@ -76,13 +96,12 @@ static tfos_status parse_decimal(const char *name, tfos__spark_column *column, t
 
 static tfos_status parse_name(const char *name, tfos__spark_column *column, tfos_error *error)
 {
-    for (size_t i = 0; i < sizeof spark_names / sizeof spark_names[0]; i++) {
-        if (strcmp(spark_names[i].name, name) == 0) {
-            column->kind = spark_names[i].kind;
-            column->width = spark_names[i].width;
-            column->field.type = spark_names[i].type;
-            return TFOS_OK;
-        }
+    const struct spark_name *found = find_name(name);
+    if (found != NULL) {
+        column->kind = found->kind;
+        column->width = found->width;
+        column->field.type = found->type;
+        return TFOS_OK;
     }
     if (strncmp(name, "decimal(", 8) == 0) {
         return parse_decimal(name, column, error);

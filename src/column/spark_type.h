@@ -49,6 +49,9 @@ typedef struct tfos__spark_columns {
     size_t count;
 } tfos__spark_columns;
 
+/* What a simple type of Spark's is, by its name in the JSON of a schema. False: it is none that is known here. */
+bool tfos__spark_name_find(const char *name, tfos__spark_kind *kind, int *width);
+
 /* Parses the description of tfos_spark_rows_new. */
 tfos_status tfos__spark_columns_parse(const char *text, size_t bytes, tfos__spark_columns *out, tfos_error *error);
 void tfos__spark_columns_reset(tfos__spark_columns *columns);

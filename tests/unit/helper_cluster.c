@@ -477,7 +477,7 @@ static tfos_status take_results(const helper_task *task, tfos_feeder *feeder, bo
 {
     for (;;) {
         tfos_batch *results = NULL;
-        tfos_status status = tfos_feeder_results(feeder, wait, &results, error);
+        tfos_status status = tfos_feeder_results(feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &results, error);
         if (status != TFOS_OK || results == NULL) {
             return status == TFOS_END ? TFOS_OK : status;
         }

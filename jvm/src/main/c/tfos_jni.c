@@ -273,6 +273,59 @@ NATIVE(jboolean, rowsFull, jlong address)
     return tfos_spark_rows_full(rows_at(address)->rows);
 }
 
+/* ---- rows for Spark ---- */
+
+typedef struct writer {
+    tfos_spark_writer *writer;
+    const void *block; /* of the rows that were written last */
+    size_t bytes;
+} writer;
+
+static writer *writer_at(jlong address)
+{
+    return (writer *)(uintptr_t)address;
+}
+
+NATIVE(jlong, writerNew, jbyteArray schema)
+{
+    tfos_error error = {0};
+    size_t count = 0;
+    char *text = copy_bytes(env, class, schema, &count);
+    writer *self = text != NULL ? calloc(1, sizeof *self) : NULL;
+    if (text != NULL && self == NULL) {
+        throw_memory(env, class);
+    }
+    if (self != NULL && tfos_spark_writer_new(text, count, &self->writer, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+        free(self);
+        self = NULL;
+    }
+    free(text);
+    return (jlong)(uintptr_t)self;
+}
+
+NATIVE(jlong, writerBlock, jlong address)
+{
+    (void)env;
+    (void)class;
+    return (jlong)(uintptr_t)writer_at(address)->block;
+}
+
+NATIVE(jlong, writerBytes, jlong address)
+{
+    (void)env;
+    (void)class;
+    return (jlong)writer_at(address)->bytes;
+}
+
+NATIVE(void, writerFree, jlong address)
+{
+    (void)env;
+    (void)class;
+    tfos_spark_writer_free(writer_at(address)->writer);
+    free(writer_at(address));
+}
+
 /* ---- feeding ---- */
 
 /* `env` and `supplier` are those of the call that is under way: the library asks in the thread of the caller. */
@@ -376,6 +429,58 @@ NATIVE(jboolean, feederFinish, jlong address, jobject interrupted)
     tfos_error error = {0};
     feeder *self = feeder_at(address);
     return enter(self, env, interrupted) && leave(env, class, tfos_feeder_finish(self->feeder, &error), &error);
+}
+
+NATIVE(jboolean, feederExhaust, jlong address, jobject interrupted)
+{
+    tfos_error error = {0};
+    feeder *self = feeder_at(address);
+    return enter(self, env, interrupted) && leave(env, class, tfos_feeder_exhaust(self->feeder, &error), &error);
+}
+
+/* False: there will be none, or an exception is pending. *out is NULL where nothing has come yet. */
+static bool take_results(JNIEnv *env, jclass class, feeder *self, jint wait, jobject interrupted, tfos_batch **out)
+{
+    tfos_error error = {0};
+    if (!enter(self, env, interrupted)) {
+        return false;
+    }
+    return leave(env, class, tfos_feeder_results(self->feeder, (tfos_feeder_wait)wait, out, &error), &error);
+}
+
+NATIVE(jlong, feederResults, jlong address, jlong writer_address, jlong first, jint wait, jobject interrupted)
+{
+    tfos_error error = {0};
+    tfos_batch *batch = NULL;
+    writer *to = writer_at(writer_address);
+    if (!take_results(env, class, feeder_at(address), wait, interrupted, &batch)) {
+        return -1;
+    }
+    jlong count = batch != NULL ? tfos_batch_rows(batch) : 0;
+    if (batch != NULL && tfos_spark_writer_rows(to->writer, batch, first, &to->block, &to->bytes, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+    }
+    tfos_batch_free(batch);
+    return count;
+}
+
+NATIVE(jbyteArray, feederResultSchema, jlong address, jobject interrupted)
+{
+    tfos_error error = {0};
+    tfos_batch *batch = NULL;
+    char *text = NULL;
+    jbyteArray bytes = NULL;
+    if (!take_results(env, class, feeder_at(address), TFOS_WAIT_FOR_RESULTS, interrupted, &batch)) {
+        return NULL;
+    }
+    if (tfos_spark_schema_of(tfos_batch_schema(batch), &text, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+    } else {
+        bytes = new_bytes(env, text);
+    }
+    tfos_string_free(text);
+    tfos_batch_free(batch);
+    return bytes;
 }
 
 NATIVE(void, feederFail, jlong address, jint status, jbyteArray reason)

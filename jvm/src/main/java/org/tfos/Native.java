@@ -168,6 +168,18 @@ public final class Native {
 
     public static native void rowsFree(long rows);
 
+    // Rows for Spark: see org.tfos.spark.RowWriter, and tfos.h.
+
+    public static native long writerNew(byte[] schema);
+
+    /** The address of the rows that were written last … */
+    public static native long writerBlock(long writer);
+
+    /** … and how many bytes they have. */
+    public static native long writerBytes(long writer);
+
+    public static native void writerFree(long writer);
+
     // Feeding: see org.tfos.spark.Feeder, and tfos.h. False, or 0 for a feeder, stands for END.
 
     public static native long feederOpen(
@@ -180,6 +192,15 @@ public final class Native {
     public static native boolean feederBatch(long feeder, long rows, BooleanSupplier interrupted);
 
     public static native boolean feederFinish(long feeder, BooleanSupplier interrupted);
+
+    public static native boolean feederExhaust(long feeder, BooleanSupplier interrupted);
+
+    /** How many rows were written to {@code writer}; 0: none have come yet; -1: there will be none. */
+    public static native long feederResults(
+            long feeder, long writer, long first, int wait, BooleanSupplier interrupted);
+
+    /** The Spark schema of the first results, which are waited for; null: there will be none. */
+    public static native byte[] feederResultSchema(long feeder, BooleanSupplier interrupted);
 
     public static native void feederFail(long feeder, int status, byte[] reason);
 

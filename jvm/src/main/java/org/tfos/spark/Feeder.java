@@ -51,6 +51,33 @@ public final class Feeder extends Handle {
         return Native.feederFinish(address(), interrupted);
     }
 
+    /** The partition has no more rows; its results may still come. False: the feed has ended. */
+    public boolean exhaust() {
+        return Native.feederExhaust(address(), interrupted);
+    }
+
+    /** How long to wait for results, as tfos.h explains it; in the order of its numbers. */
+    public enum Wait {
+        NOT,
+        FOR_RESULTS,
+        FOR_ROOM
+    }
+
+    /**
+     * Takes results and writes them to {@code writer}. How many; 0: none have come yet; -1: there will be none.
+     *
+     * @param first the number of the first result in its partition, for messages
+     */
+    public long results(RowWriter writer, long first, Wait wait) {
+        return Native.feederResults(address(), writer.nativeAddress(), first, wait.ordinal(), interrupted);
+    }
+
+    /** The Spark schema that the next results have, as JSON; waits for them. Null: there will be none. */
+    public String resultSchema() {
+        byte[] schema = Native.feederResultSchema(address(), interrupted);
+        return schema == null ? null : new String(schema, StandardCharsets.UTF_8);
+    }
+
     /** A row cannot be fed: the whole feed fails. */
     public void fail(TfosException failure) {
         byte[] reason = failure.reason().getBytes(StandardCharsets.UTF_8);

@@ -1,0 +1,95 @@
+package org.tfos.spark;
+
+import java.io.Serializable;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/** The rows of a DataFrame that get results: on the driver. */
+public final class InferenceData {
+    private final Plan plan;
+    private final RDD<InternalRow> rows;
+
+    /** What a task must know. */
+    static final class Plan implements Serializable {
+        private static final long serialVersionUID = 1L;
+
+        /** Of the columns that are fed, as tfos.h says at tfos_spark_rows_new. */
+        String description;
+
+        /** How many columns are fed. */
+        int fed;
+
+        /** How many columns stand in front of the results; 0: none. */
+        int kept;
+
+        /** Rows have two columns: a struct of what is fed, and one of what is kept. Otherwise both are the row. */
+        boolean pair;
+
+        byte[] ticket;
+        String resultSchema;
+        int results;
+    }
+
+    /**
+     * Checks the columns, and has Spark plan the query.
+     *
+     * @param data the columns to be fed; or, for a pair, a struct of these and a struct of the columns to be kept
+     * @param columns JSON: what is declared for columns, as tfos.h says at tfos_spark_rows_new; "{}" for nothing
+     * @param keep whether results stand behind columns of their rows
+     */
+    public InferenceData(Dataset<?> data, String columns, boolean keep, boolean pair) {
+        StructType schema = data.schema();
+        StructType fed = pair ? structOf(schema, 0) : schema;
+        plan = new Plan();
+        plan.description = "{\"schema\":" + fed.json() + ",\"columns\":" + columns + "}";
+        plan.fed = fed.size();
+        plan.kept = !keep ? 0 : pair ? structOf(schema, 1).size() : schema.size();
+        plan.pair = pair;
+        new SparkRows(plan.description).close();
+        rows = data.queryExecution().toRdd();
+    }
+
+    private static StructType structOf(StructType schema, int column) {
+        return (StructType) schema.apply(column).dataType();
+    }
+
+    public int partitions() {
+        return rows.getNumPartitions();
+    }
+
+    /** Whether a partition has the same rows in the same order each time it is computed. */
+    public boolean determinate() {
+        return rows.outputDeterministicLevel().toString().equals("DETERMINATE");
+    }
+
+    /** Fails if results cannot have these columns. */
+    public static void check(String resultSchema) {
+        new RowWriter(resultSchema, 0).close();
+    }
+
+    /**
+     * The rows with their results, computed when they are needed.
+     *
+     * @param ticket of a feed for inference; the cluster key is inside
+     * @param resultSchema of the results, as {@code StructType.json()} gives it
+     */
+    public RDD<InternalRow> results(byte[] ticket, String resultSchema) {
+        plan.ticket = ticket;
+        plan.resultSchema = resultSchema;
+        plan.results = ((StructType) DataType.fromJson(resultSchema)).size();
+        return new InferenceRdd(rows, plan);
+    }
+
+    /** Feeds the rows now; the schema that their first results would have in Spark, as JSON. Null: there were none. */
+    public String resultSchema(byte[] ticket) {
+        plan.ticket = ticket;
+        List<String> schemas = new InferenceSchemaRdd(rows, plan).toJavaRDD().collect();
+        Iterator<String> first = schemas.iterator();
+        return first.hasNext() ? first.next() : null;
+    }
+}
