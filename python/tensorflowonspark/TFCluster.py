@@ -144,7 +144,7 @@ class TFCluster:
             return _inference.infer(self._session, dataRDD, qname, timeout_ms, schema, keep, input_mapping, columns)
         if any(given is not None for given in (schema, keep, input_mapping, columns)):
             raise ValueError(
-                "schema, keep, input_mapping and columns are for DataFrames; rows and results of an RDD are what they are"
+                "schema, keep, input_mapping and columns are for DataFrames; an RDD's rows and results stay as they are"
             )
         return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=timeout_ms)
 

@@ -8,7 +8,8 @@ from typing import Any
 from . import _feeding, _spark
 from ._session import Session, TFClusterError
 
-_OURS = re.compile(r"org\.tfos\.TfosException: \w+: (.*?)(?=\n|\Z)")  # what a task of ours says, in what Spark says of it
+# What a task of ours says, in what Spark says of it.
+_OURS = re.compile(r"org\.tfos\.TfosException: \w+: (.*?)(?=\n|\Z)")
 
 
 def infer(
@@ -88,8 +89,8 @@ def _check_names(declared: Any, kept: list[str]) -> None:
     both = [name for name in declared.names if name in kept]
     if both:
         raise ValueError(
-            f"the DataFrame has a column {both[0]!r}, and so have the results: say with keep= which columns are kept, or "
-            "give the result another name"
+            f"the DataFrame has a column {both[0]!r}, and so have the results: say with keep= which columns are kept, "
+            "or give the result another name"
         )
 
 

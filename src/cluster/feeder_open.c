@@ -48,8 +48,15 @@ static tfos_status dial(tfos_feeder *feeder, const tfos__message *ticket, tfos_e
     memcpy(feeder->key, key.at, sizeof feeder->key);
     TFOS_TRY(tfos__key_derive((const uint8_t *)key.at, TFOS__FEED_TOKEN_PURPOSE, feeder->token, error));
     tfos__message_copy(ticket, TFOS__FIELD_HOST, host, sizeof host);
-    return tfos__dial_open(host, (uint16_t)tfos__message_number(ticket, TFOS__FIELD_PORT), (const uint8_t *)key.at,
-                           TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->patience, &feeder->coordinator, error);
+    tfos_status status =
+        tfos__dial_open(host, (uint16_t)tfos__message_number(ticket, TFOS__FIELD_PORT), (const uint8_t *)key.at,
+                        TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->patience, &feeder->coordinator, error);
+    if (status == TFOS_IO) {
+        tfos__error_prefix(error,
+                           "the cluster does not answer; it has ended or failed, and its shutdown(), or the first "
+                           "attempt of this task, says how");
+    }
+    return status;
 }
 
 static tfos_status ask_to_feed(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)

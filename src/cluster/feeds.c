@@ -286,6 +286,7 @@ void tfos__feeds_free(tfos__feeds *feeds)
     if (feeds != NULL) {
         for (size_t i = 0; i < feeds->feed_count; i++) {
             free(feeds->feeds[i].schema);
+            free(feeds->feeds[i].unfit);
         }
         for (size_t i = 0; i < feeds->producer_count; i++) {
             free(feeds->producers[i].waits_for);

@@ -16,6 +16,26 @@ static bool may_infer(const tfos__feeds *feeds, const tfos__attempt *attempt)
            counts.begun && !counts.failed && !counts.ended;
 }
 
+/* Whether rows would get no results because all programs have ended, and none of them has said that it wants no more.
+ * To send such an attempt home as if all were well would lose its rows without a word. */
+static bool is_abandoned(tfos__feeds *feeds, const tfos__attempt *attempt, tfos_error *error)
+{
+    const tfos__known_feed *which = tfos__feeds_find(feeds, attempt->feed);
+    tfos__ledger_counts counts;
+    if (which == NULL || !tfos__feeds_is_inference(which) || tfos__feeds_queue(feeds, which->queue)->terminated ||
+        !tfos__ledger_count(feeds->ledger, which->number, &counts) || counts.failed || !counts.ended) {
+        return false;
+    }
+    if (which->unfit != NULL) {
+        tfos__fail(error, TFOS_MISMATCH, "%s", which->unfit);
+    } else {
+        tfos__fail(error, TFOS_MISMATCH,
+                   "the rows of partition %llu get no results: the programs of the cluster have ended",
+                   (unsigned long long)attempt->partition);
+    }
+    return true;
+}
+
 static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *message)
 {
     tfos_error error;
@@ -30,6 +50,8 @@ static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *mess
     feeds->producers[feeds->producer_count++] = asking;
     if (may_infer(feeds, &asking.attempt)) {
         tfos__feeds_answer(feeds, number, TFOS__ADMISSION_GRANTED, NULL);
+    } else if (is_abandoned(feeds, &asking.attempt, &error)) {
+        tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
     } else {
         tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
     }
@@ -53,6 +75,7 @@ static void take_unfit(tfos__feeds *feeds, tfos__known_feed *which, uint64_t num
     tfos__ledger_counts counts;
     tfos__message_copy(message, TFOS__FIELD_TEXT, error.message, sizeof error.message);
     if (tfos__feeds_is_inference(which) && who->granted) {
+        which->unfit = which->unfit != NULL ? which->unfit : strdup(error.message);
         tfos__feeds_break(feeds, which, &error);
         return;
     }

@@ -19,6 +19,7 @@ typedef struct tfos__known_feed {
     uint64_t producers; /* that were let in and have not left */
     uint64_t answered;  /* attempts of inference that got all of their results */
     char *schema;       /* of the first rows; NULL: not known yet */
+    char *unfit;        /* what an attempt of inference has failed with; NULL: none has */
 } tfos__known_feed;
 
 typedef struct tfos__fed_node {

@@ -360,9 +360,9 @@ static tfos_status bind_all(tfos__spark_targets *targets, const tfos_schema *sch
     if (columns != targets->count) {
         return tfos__fail(
             error, TFOS_MISMATCH,
-            "expected results of %zu columns, as schema= declares, found %s of %zu value%s: give tuples or "
-            "dicts of %zu",
-            targets->count, value ? "results" : "tuples or lists", columns, columns == 1 ? "" : "s", targets->count);
+            "expected a result of %zu value%s, as schema= declares columns, found %s of %zu: give a tuple "
+            "or dict with a value for each column",
+            targets->count, targets->count == 1 ? "" : "s", value ? "one" : "a tuple or list", columns);
     }
     for (size_t i = 0; i < columns; i++) {
         TFOS_TRY(bind_target(&targets->at[i], i, schema, said, error));

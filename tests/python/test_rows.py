@@ -19,7 +19,7 @@ import time
 import numpy as np
 import pytest
 
-from tensorflowonspark import _native, _rows
+from tensorflowonspark import _native, _results, _rows
 
 NUMPY_CODES = "?bBhHiIlLqQefdgFDG"
 
@@ -689,3 +689,38 @@ def test_nothing_is_left_behind():
     assert resident_bytes() - before[0] < 4 << 20
     after = [sys.getrefcount(item) for item in counted]
     assert after[:5] == before[1][:5] and abs(after[5] - before[1][5]) < 40
+
+
+# ---- results ----
+
+
+def given(results):
+    """What an RDD of results has when a program gives them."""
+    return [row for batch in _results.Encoder().batches(results) for row in _native.decode_rows(batch)]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64", "uint8", "float16"])
+def test_arrays_of_results_are_what_their_rows_are(dtype):
+    for array in [np.arange(12).astype(dtype), np.arange(12).reshape(4, 3).astype(dtype), np.ones((2, 3, 4), dtype)]:
+        found = given(array)
+        assert [type(row) for row in found] == [type(row) for row in array]
+        assert all(np.array_equal(row, expected) and row.dtype == array.dtype for row, expected in zip(found, array))
+    assert given(np.zeros((0, 3), dtype)) == []
+    assert given(np.arange(12).astype(dtype)[::3]) == list(np.arange(12).astype(dtype)[::3])
+
+
+def test_dicts_of_results_are_dicts():
+    scores = np.arange(6, dtype="float32").reshape(3, 2)
+    found = given({"best": np.array([1, 0, 1]), "scores": scores})
+    assert [row["best"] for row in found] == [1, 0, 1]
+    assert all(np.array_equal(row["scores"], expected) for row, expected in zip(found, scores))
+    masked = np.ma.MaskedArray([1.5, 2.5], mask=[False, True])
+    assert given({"text": ["a", "b"], "number": masked}) == [
+        {"text": "a", "number": 1.5},
+        {"text": "b", "number": None},
+    ]
+    with pytest.raises(ValueError, match="differ in length: a has 1, b has 2"):
+        given({"a": [1], "b": [1, 2]})
+    for wrong in ("text", 5, np.float32(1)):
+        with pytest.raises(TypeError, match="column 'a' of the results"):
+            given({"a": wrong})

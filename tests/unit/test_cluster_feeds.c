@@ -513,8 +513,9 @@ static void test_inference_ends(void **state)
     expect(&s, "");
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
     expect_part(&s, "producer 10: STOP\n"); /* without the word that somebody wanted it */
-    admit(&s, 11, 0);
-    expect(&s, "producer 11: ADMITTED admission=2\n");
+    admit(&s, 11, 0);                       /* to be sent home as if all were well would lose its rows */
+    expect(&s, "producer 11: ADMITTED admission=3 status=11 text='the rows of partition 0 get no results: the programs "
+               "of the cluster have ended'\n");
     end(&s);
 }
 

@@ -198,7 +198,7 @@ static void test_columns_by_position_and_by_name(void **state)
     expect_refusal(SIMPLE("a", "float") "," SIMPLE("c", "long"), noted_batch(dict, both), TFOS_MISMATCH,
                    WORDS("result 40", "no column 'c'"));
     expect_refusal(SIMPLE("a", "float"), noted_batch(tuple, both), TFOS_MISMATCH,
-                   WORDS("expected results of 1 column", "found tuples or lists of 2 values"));
+                   WORDS("expected a result of 1 value,", "found a tuple or list of 2"));
 }
 
 static void test_types_that_do_not_go_together(void **state)
