@@ -159,9 +159,7 @@ class Feeding:
             return self._after_end(attempt)
         job = _Job(session, self._job, ticket)
         session.wait(lambda: job.done or self._state() in ("failed", "ended") or session.attempt != attempt)
-        if not job.done:
-            job.cancel()
-        session.wait_for_thread(job.thread)
+        session.wait_for_thread(job.thread, None if job.done else job.cancel)
         return self._judge(attempt, job)
 
     def _begin(self, attempt: int, epoch: int) -> bytes | None:
@@ -248,6 +246,7 @@ class _Job:
             self._session.notify()
 
     def cancel(self) -> None:
+        """To be called until the thread has ended: Spark does not cancel what has yet to be submitted."""
         try:
             self._session.sc.cancelJobGroup(self._group)
         except Exception:  # the context was stopped, or its JVM is gone

@@ -150,10 +150,12 @@ class Session:
         with self.changed:
             self.changed.notify_all()
 
-    def wait_for_thread(self, thread: threading.Thread) -> None:
-        """Waits for a thread of the caller's, so that Ctrl-C stops the cluster."""
+    def wait_for_thread(self, thread: threading.Thread, meanwhile: Any = None) -> None:
+        """Waits for a thread of the caller's, so that Ctrl-C stops the cluster. `meanwhile` is called now and then."""
         try:
             while thread.is_alive():
+                if meanwhile is not None:
+                    meanwhile()
                 thread.join(0.5)
         except BaseException:
             self.stop("interrupted by the driver")

@@ -84,6 +84,10 @@ static void lose_node(tfos__feeds *feeds, uint32_t index)
     if (feeds->nodes[index].gone) {
         return;
     }
+    if (tfos__roster_is_vacant(feeds->roster, index)) {
+        feeds->nodes[index] = (tfos__fed_node){0}; /* its executor was lost before anything began: another one comes */
+        return;
+    }
     feeds->nodes[index].gone = true;
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         left += feeds->nodes[i].known && !feeds->nodes[i].gone ? 1 : 0;

@@ -142,5 +142,5 @@ def test_rows_come_once_whatever_copies_spark_starts(sc, tmp_path, kind, end):
     assert len(copies) >= EPOCHS, watch.attempts
     for attempts in copies:
         assert {host for host, _ in attempts.values()} == set(HOSTS), attempts
-    took_over = {"goes on": [0], "fails": [EPOCHS], "dies": range(EPOCHS + 1)}  # what a worker has not sent dies with it
+    took_over = {"goes on": [0], "fails": [EPOCHS], "dies": range(EPOCHS + 1)}  # unsent rows die, too
     assert feed["takeovers"] in took_over[end] and feed["duplicate_rows"] == 0

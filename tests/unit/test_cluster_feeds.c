@@ -142,9 +142,10 @@ static void node_comes(story *s, uint32_t index)
     tfos__roster_welcome(s->roster, index, s->now_ms);
 }
 
-static void begin(story *s)
+static void begin_without_nodes(story *s)
 {
     const tfos__roster_options options = {.roles = {.nodes = NODES},
+                                          .flags = TFOS__FLAG_BARRIER,
                                           .worker_gpus = -1,
                                           .timeout_ms = 60000,
                                           .beat_ms = 1000,
@@ -158,6 +159,11 @@ static void begin(story *s)
     s->now_ms = 1000000;
     assert_int_equal(tfos__roster_new(&options, &roster_calls, s->now_ms, &s->roster, NULL), TFOS_OK);
     assert_int_equal(tfos__feeds_new(s->roster, &calls, &s->feeds, NULL), TFOS_OK);
+}
+
+static void begin(story *s)
+{
+    begin_without_nodes(s);
     for (uint32_t i = 0; i < NODES; i++) {
         node_comes(s, i);
     }
@@ -423,6 +429,24 @@ static void test_a_node_comes_back(void **state)
                "node 1: EPOCH feed=2 epoch=0\n"
                "node 1: SCHEMA feed=2 queue='validation' text='{}'\n"
                "node 1: END_OF_FEED\n");
+    end(&s);
+}
+
+/* Its executor was lost before the cluster began: another node comes in its place, and is fed. */
+static void test_a_node_is_replaced(void **state)
+{
+    (void)state;
+    story s;
+    begin_without_nodes(&s);
+    node_comes(&s, 0);
+    node_ends(&s, 0, TFOS__OUTCOME_EXECUTOR_LOST, "the executor died");
+    for (uint32_t i = 0; i < NODES; i++) {
+        node_comes(&s, i);
+    }
+    open_feed(&s, 1, "input", 1, TFOS__FEED_DETERMINATE);
+    expect(&s, "driver: FEED state='open' count=1\n");
+    order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
+    expect(&s, "node 0: EPOCH feed=1 epoch=0\nnode 1: EPOCH feed=1 epoch=0\ndriver: FEED state='epoch' count=1\n");
     end(&s);
 }
 
@@ -730,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_what_a_driver_may_not),
         cmocka_unit_test(test_a_task_dies),
         cmocka_unit_test(test_a_node_comes_back),
+        cmocka_unit_test(test_a_node_is_replaced),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_a_row_that_cannot_be_fed),
         cmocka_unit_test(test_inference),
