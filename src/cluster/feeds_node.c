@@ -195,6 +195,21 @@ void tfos__feeds_end(tfos__feeds *feeds)
 
 /* ---- feeds that do not move ---- */
 
+/* Appends what a node has written last. */
+static void add_log(const tfos__node_view *node, tfos_error *error)
+{
+    size_t used = strlen(error->message);
+    size_t bytes = node->tail != NULL ? strlen(node->tail) : 0;
+    if (bytes == 0) {
+        snprintf(error->message + used, sizeof error->message - used, "%s:%" PRIu32 " has written nothing to its log.",
+                 node->role, node->task);
+    } else {
+        snprintf(error->message + used, sizeof error->message - used,
+                 "The last lines of the log of %s:%" PRIu32 ":\n%s", node->role, node->task,
+                 node->tail + (bytes > 500 ? bytes - 500 : 0));
+    }
+}
+
 /* The node that has rows and takes none; false when there is none. */
 static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, tfos_error *error)
 {
@@ -205,14 +220,12 @@ static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, 
             continue;
         }
         tfos__roster_view(feeds->roster, i, &view);
-        const char *tail = view.tail != NULL ? view.tail : "";
-        size_t skip = strlen(tail) > 500 ? strlen(tail) - 500 : 0;
         tfos__fail(error, TFOS_LIMIT,
                    "no row was consumed for %" PRIu64 " s (feed_timeout): %s:%" PRIu32 " on %s has %" PRIu64
                    " rows waiting and takes none. Does its program still read the feed, and does it call terminate() "
-                   "when it wants no more? The last lines of its log:\n%s",
-                   which->timeout_ms / 1000, view.role, view.task, view.host, fed->fed_rows - fed->consumed_rows,
-                   tail + skip);
+                   "when it wants no more? ",
+                   which->timeout_ms / 1000, view.role, view.task, view.host, fed->fed_rows - fed->consumed_rows);
+        add_log(&view, error);
         return true;
     }
     return false;
@@ -222,16 +235,21 @@ static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, 
 static bool nobody_reads(const tfos__feeds *feeds, const tfos__known_feed *which, tfos_error *error)
 {
     char name[72];
+    uint32_t last = 0; /* a worker, rather than ps and chief before it */
+    tfos__node_view view;
     snprintf(name, sizeof name, ",%s,", which->queue);
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         if (strstr(feeds->nodes[i].queues, name) != NULL) {
             return false;
         }
+        last = feeds->nodes[i].known && !feeds->nodes[i].gone ? i : last;
     }
     tfos__fail(error, TFOS_LIMIT,
                "no program has opened the queue '%s' for %" PRIu64 " s (feed_timeout), so nobody takes the rows. Does "
-               "map_fun make a DataFeed (ctx.get_data_feed()) for this queue, and did it get that far? Its log says",
+               "map_fun make a DataFeed (ctx.get_data_feed()) for this queue, and did it get that far? ",
                which->queue, which->timeout_ms / 1000);
+    tfos__roster_view(feeds->roster, last, &view);
+    add_log(&view, error);
     return true;
 }
 

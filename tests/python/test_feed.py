@@ -217,10 +217,12 @@ def test_program_that_raises_midway(sc, answers):
 
 def test_program_that_never_reads(sc):
     def look(args, ctx):
+        print("something else to do", flush=True)
         time.sleep(600)
 
     text = failure(start(sc, look, workers=1), sc.parallelize(range(10), 1), 15, feed_timeout=3)
     assert "no program has opened the queue 'input' for 3 s (feed_timeout)" in text
+    assert "The last lines of the log of worker:0:\n" in text and "something else to do" in text
 
 
 def test_program_that_stops_reading(sc):

@@ -675,7 +675,9 @@ static void test_a_queue_that_nobody_reads(void **state)
     expect(&s, "");
     wait_for(&s, 300);
     expect_part(&s,
-                "driver: FEED state='failed' count=1 status=14 text='no program has opened the queue 'input' for 10 s");
+                "driver: FEED state='failed' count=1 status=14 text='no program has opened the queue 'input' for 10 s "
+                "(feed_timeout), so nobody takes the rows. Does map_fun make a DataFeed (ctx.get_data_feed()) for this "
+                "queue, and did it get that far? worker:1 has written nothing to its log.'\n");
     end(&s);
 }
 
