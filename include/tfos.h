@@ -999,11 +999,12 @@ TFOS_API bool tfos_feed_ended(tfos_feed *feed);
 TFOS_API tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error);
 
 /* Results for the rows that were taken, in their order, one for each. MISMATCH when there are more than rows without a
- * result.
+ * result. `want` (may be NULL) says whether a wait for room was interrupted; the rest of it is not looked at.
  *
  * Owner: `batch` stays the caller's.
  * Thread: any; calls for one queue are serialized. */
-TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, tfos_error *error);
+TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want,
+                                       tfos_error *error);
 
 /* Owner: frees `feed`.
  * Thread: when no other call with this handle is under way. */

@@ -298,12 +298,15 @@ static PyObject *feed_terminate(feed_object *self, PyObject *unused)
 static PyObject *feed_results(feed_object *self, PyObject *object)
 {
     tfos_error error;
+    tfos_feed_want want;
     tfos_batch *batch = tfos__python_batch_of(object);
     if (batch == NULL) {
         return NULL;
     }
+    tfos_feed_want_init(&want);
+    want.interrupted = tfos__python_interrupted;
     tfos__python_begin_waiting();
-    tfos_status status = tfos_feed_results(self->feed, batch, &error);
+    tfos_status status = tfos_feed_results(self->feed, batch, &want, &error);
     tfos__python_end_waiting();
     return status == TFOS_OK ? Py_NewRef(Py_None) : tfos__python_raise(&error);
 }

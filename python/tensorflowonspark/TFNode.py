@@ -95,22 +95,25 @@ class DataFeed:
         self.input_tensors = None if input_mapping is None else [name for _, name in sorted(input_mapping.items())]
         self._feed = _native.Feed(qname_in)
         self._results: Any = None
+        self._kept: Any = None  # rows of a next_batch that was interrupted
 
     def next_batch(self, batch_size: int) -> Any:
         """The next rows: a list, or with input_mapping a dict of lists. Waits until there are batch_size of them; at
         the end of the data there are fewer, or none."""
-        rows: Any = [] if self.input_mapping is None else {name: [] for name in self.input_tensors}
-        count = 0
-        while count < batch_size:
-            batch = self._feed.next(batch_size - count)
+        rows = self._kept
+        if rows is None:
+            rows = [] if self.input_mapping is None else {name: [] for name in self.input_tensors}
+        self._kept = rows  # what has come stays here until it is given away, whatever happens
+        while _count(rows) < batch_size:
+            batch = self._feed.next(batch_size - _count(rows))
             if batch is None:
                 self.done_feeding = True
                 break
-            count += len(batch)
             self._add(rows, batch)
             if not self.train_mode:
                 break  # of one partition
-        return rows
+        taken, self._kept = _split(rows, batch_size)
+        return taken
 
     def _add(self, rows: Any, batch: Any) -> None:
         if self.input_mapping is None:
@@ -149,7 +152,7 @@ class DataFeed:
 
     def should_stop(self) -> bool:
         """Whether the data has come to its end."""
-        self.done_feeding = self.done_feeding or self._feed.ended()
+        self.done_feeding = self.done_feeding or (self._kept is None and self._feed.ended())
         return self.done_feeding
 
     def batch_results(self, results: Any) -> None:
@@ -169,3 +172,16 @@ class DataFeed:
         """Ends feeding, for all nodes: rows that are left are skipped."""
         self.done_feeding = True
         self._feed.terminate()
+
+
+def _count(rows: Any) -> int:
+    return len(rows) if isinstance(rows, list) else len(next(iter(rows.values()), ()))
+
+
+def _split(rows: Any, count: int) -> tuple[Any, Any]:
+    """The first `count` rows, and the others; None if there are none."""
+    if _count(rows) <= count:
+        return rows, None
+    if isinstance(rows, list):
+        return rows[:count], rows[count:]
+    return {name: values[:count] for name, values in rows.items()}, {k: values[count:] for k, values in rows.items()}

@@ -34,8 +34,12 @@ class Encoder:
     def _of_rows(self, rows: Any) -> Iterator[Any]:
         rest, more = iter(rows), True
         while more:
-            more = self._rows.add_many(rest)
-            batch = self._rows.take()
+            try:
+                more = self._rows.add_many(rest)
+                batch = self._rows.take()
+            except BaseException:
+                self._rows = _native.RowEncoder()  # what was encoded before belongs to the call that fails
+                raise
             if batch is not None:
                 yield batch
 

@@ -119,7 +119,7 @@ static void look_whether_finished(tfos__place *place)
 static tfos_status await_word(tfos_feeder *feeder, tfos_error *error)
 {
     for (int64_t deadline = tfos__clock_ms() + GOING_MS; tfos__clock_ms() < deadline;) {
-        TFOS_TRY(hear_coordinator(feeder, deadline - tfos__clock_ms(), error));
+        TFOS_TRY(hear_coordinator(feeder, tfos__max_i64(0, deadline - tfos__clock_ms()), error));
     }
     return TFOS_OK;
 }
@@ -245,7 +245,15 @@ static size_t room_of(const tfos_feeder *feeder, const tfos__place *place, size_
     return tfos__lane_room(place->lane, WINDOW * (size_t)feeder->batch_bytes, least, gap);
 }
 
-static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, tfos_error *error)
+/* Bytes that a place must have room for before a row of `row_bytes` is put there. */
+static size_t need_of(const tfos_feeder *feeder, const tfos__place *place, size_t row_bytes)
+{
+    size_t need = row_bytes + (place->schema_number != feeder->schema_number ? feeder->schema.size : 0);
+    size_t ring = tfos__lane_ring_bytes(place->lane);
+    return need < ring ? need : ring; /* where both do not fit at once, the row waits until the schema is read */
+}
+
+static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tfos_error *error)
 {
     uint64_t since = UINT64_MAX;
     size_t room = 0;
@@ -264,8 +272,9 @@ static tfos_status choose(tfos_feeder *feeder, size_t least_bytes, choice *out, 
         out->answer_comes |= hungry != 0 && place->asked && place->lane == NULL && !place->busy &&
                              tfos__clock_ms() < place->asked_ms + ANSWER_MS;
         size_t gap;
-        size_t bytes = place->lane != NULL ? room_of(feeder, place, least_bytes, &gap) : 0;
-        if (bytes < least_bytes) {
+        size_t need = place->lane != NULL ? need_of(feeder, place, row_bytes) : 0;
+        size_t bytes = place->lane != NULL ? room_of(feeder, place, need, &gap) : 0;
+        if (place->lane == NULL || bytes < need) {
             continue;
         }
         if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
@@ -317,8 +326,13 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
         TFOS_TRY(put_schema(feeder, place, error));
     }
     size_t gap;
-    size_t limit = room_of(feeder, place, tfos__entry_batch_bytes(batch, first, 1), &gap);
-    if (gap > 0 && limit > 0) {
+    size_t row = tfos__entry_batch_bytes(batch, first, 1);
+    size_t limit = room_of(feeder, place, row, &gap);
+    if (limit < row) {
+        tfos__place_ring(place); /* the schema may have been put */
+        return TFOS_END;
+    }
+    if (gap > 0) {
         TFOS_TRY(put_gap(place, gap, error));
     }
     if ((int64_t)limit > feeder->batch_bytes) {
@@ -359,7 +373,7 @@ static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos
 }
 
 /* Nobody has room at the moment: is there hope? END: yes. */
-static tfos_status look_for_hope(const tfos_feeder *feeder, size_t least_bytes, tfos_error *error)
+static tfos_status look_for_hope(const tfos_feeder *feeder, size_t row_bytes, tfos_error *error)
 {
     size_t left = 0;
     for (size_t i = 0; i < feeder->place_count; i++) {
@@ -369,12 +383,12 @@ static tfos_status look_for_hope(const tfos_feeder *feeder, size_t least_bytes, 
             return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
                               feeder->id.partition);
         }
-        if (place->lane != NULL && !place->finished && least_bytes > tfos__lane_ring_bytes(place->lane)) {
+        if (place->lane != NULL && !place->finished && row_bytes > tfos__lane_ring_bytes(place->lane)) {
             return tfos__fail(error, TFOS_LIMIT,
                               "row %" PRIu64 " of partition %" PRIu64
                               " takes %zu bytes, more than a lane has: %zu. Set "
                               "feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
-                              feeder->row, feeder->id.partition, least_bytes, tfos__lane_ring_bytes(place->lane));
+                              feeder->row, feeder->id.partition, row_bytes, tfos__lane_ring_bytes(place->lane));
         }
     }
     return left > 0
@@ -386,13 +400,13 @@ static tfos_status look_for_hope(const tfos_feeder *feeder, size_t least_bytes, 
 static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64_t first, int64_t *out,
                              tfos_error *error)
 {
-    size_t least = tfos__entry_batch_bytes(batch, first, 1) + feeder->schema.size;
+    size_t row = tfos__entry_batch_bytes(batch, first, 1);
     for (;;) {
         choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
         TFOS_TRY(look_for_starving(feeder, error));
-        TFOS_TRY(choose(feeder, least, &chosen, error));
+        TFOS_TRY(choose(feeder, row, &chosen, error));
         if (chosen.place != NULL) {
             tfos_status status = put_rows(feeder, &chosen, batch, first, out, error);
             if (status == TFOS_CANCELLED) {
@@ -402,7 +416,7 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
                 return status;
             }
         }
-        tfos_status status = look_for_hope(feeder, least, error);
+        tfos_status status = look_for_hope(feeder, row, error);
         if (status != TFOS_END) {
             return explain_refusal(feeder, status, error);
         }

@@ -483,7 +483,7 @@ static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungr
             return TFOS_END;
         }
         deadline = queue->batch_rows > rows ? deadline_of(want) : deadline;
-        TFOS_TRY(tfos__intake_look_at(want, deadline, error));
+        TFOS_TRY(tfos__intake_look_at(intake, want, deadline, error));
         if (!*hungry) {
             *hungry = true;
             if (intake->hungry++ == 0) {
@@ -501,6 +501,7 @@ tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_bat
     if (want->rows <= 0) {
         return tfos__fail(error, TFOS_INVALID, "a batch has at least one row, found %lld", (long long)want->rows);
     }
+    TFOS_TRY(tfos__intake_check_owner(intake, error));
     pthread_mutex_lock(&intake->lock);
     tfos_status status = announce(intake, feed->queue, error);
     status = status == TFOS_OK ? tfos__intake_enter(intake, &feed->queue->taking, want, error) : status;
@@ -520,14 +521,16 @@ tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_s
     tfos__intake *intake = feed->intake;
     int64_t deadline = deadline_of(want);
     tfos_status status = TFOS_OK;
+    TFOS_TRY(tfos__intake_check_owner(intake, error));
     pthread_mutex_lock(&intake->lock);
     while (status == TFOS_OK && feed->queue->schema == NULL) {
         uint32_t seen = tfos__bell_read(intake->bell);
         status = tfos__intake_pump(intake, error);
         status = status == TFOS_OK ? sweep(intake, feed->queue, error) : status;
         if (status == TFOS_OK && feed->queue->schema == NULL) {
-            status = feed->queue->ended && !has_open_lane(feed->queue) ? TFOS_END
-                                                                       : tfos__intake_look_at(want, deadline, error);
+            status = feed->queue->ended && !has_open_lane(feed->queue)
+                         ? TFOS_END
+                         : tfos__intake_look_at(intake, want, deadline, error);
         }
         if (status == TFOS_OK && feed->queue->schema == NULL) {
             tfos__intake_wait(intake, seen);
@@ -543,8 +546,11 @@ tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_s
 bool tfos_feed_ended(tfos_feed *feed)
 {
     tfos__queue *queue = feed->queue;
+    if (tfos__intake_check_owner(feed->intake, NULL) != TFOS_OK) {
+        return false; /* whoever takes rows is told what is wrong */
+    }
     pthread_mutex_lock(&feed->intake->lock);
-    bool gone = tfos__intake_pump(feed->intake, NULL) != TFOS_OK;
+    bool gone = tfos__intake_pump(feed->intake, NULL) == TFOS_IO;
     /* What is wrong with a lane is for whoever takes rows to say. */
     (void)(!queue->taking && sweep(feed->intake, queue, NULL) == TFOS_OK);
     bool ended = gone || (queue->ended && !has_open_lane(queue) && queue->batch_rows == 0);
@@ -557,6 +563,7 @@ tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error)
     tfos__packet packet;
     tfos__packet_init(&packet, TFOS__PACKET_TERMINATE);
     memcpy(packet.queue, feed->queue->name, sizeof packet.queue);
+    TFOS_TRY(tfos__intake_check_owner(feed->intake, error));
     pthread_mutex_lock(&feed->intake->lock);
     tfos_status status = tfos__intake_pump(feed->intake, error);
     tfos__intake_end(feed->intake, feed->queue, true);

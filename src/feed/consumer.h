@@ -72,6 +72,11 @@ typedef struct tfos__intake {
     bool ended;
     size_t hungry; /* threads that wait for rows */
     tfos__queue *queues;
+    tfos_error failure;  /* what the node sent could not be taken: rows would be missing, so every call fails */
+    size_t lanes;        /* of all queues */
+    tfos__lane_id *done; /* lanes that were left, of which the node does not know yet */
+    size_t done_count;
+    size_t done_capacity;
 } tfos__intake;
 
 struct tfos_feed {
@@ -88,6 +93,10 @@ tfos_status tfos__intake_get(tfos__intake **out, tfos_error *error);
 tfos_status tfos__intake_new(int socket, tfos__intake **out, tfos_error *error);
 void tfos__intake_free(tfos__intake *intake);
 
+/* UNSUPPORTED in a fork of the process that the feed belongs to. Before the lock is taken: it may have been held when
+ * the process was forked. */
+tfos_status tfos__intake_check_owner(const tfos__intake *intake, tfos_error *error);
+
 /* Reads what the node has sent. IO when it is gone. */
 tfos_status tfos__intake_pump(tfos__intake *intake, tfos_error *error);
 
@@ -95,12 +104,13 @@ tfos_status tfos__intake_pump(tfos__intake *intake, tfos_error *error);
 tfos__queue *tfos__intake_queue(tfos__intake *intake, const char *name, tfos_error *error);
 
 /* Waits until *busy is false, which another thread sees to, and sets it. CANCELLED as soon as `want` (may be NULL) says
- * so. UNSUPPORTED in a fork of the process that the feed belongs to. */
+ * so. */
 tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed_want *want, tfos_error *error);
 void tfos__intake_exit(tfos__intake *intake, bool *busy);
 
-/* Whether a caller must not be kept waiting any longer: CANCELLED. */
-tfos_status tfos__intake_look_at(const tfos_feed_want *want, int64_t deadline, tfos_error *error);
+/* Whether a caller must not be kept waiting any longer: CANCELLED. Gives up the lock meanwhile: what decides that may
+ * use the feed itself, as the handler of a signal does. */
+tfos_status tfos__intake_look_at(tfos__intake *intake, const tfos_feed_want *want, int64_t deadline, tfos_error *error);
 
 /* Sleeps, without the lock, until the bell is rung after `seen` was read, or for a moment. */
 void tfos__intake_wait(tfos__intake *intake, uint32_t seen);

@@ -19,8 +19,11 @@ enum {
     SEND_MS = 10000, /* for the node to read a packet */
 };
 
-static tfos_status fail_in_fork(const tfos__intake *intake, tfos_error *error)
+tfos_status tfos__intake_check_owner(const tfos__intake *intake, tfos_error *error)
 {
+    if (intake->owner == getpid()) {
+        return TFOS_OK;
+    }
     return tfos__fail(error, TFOS_UNSUPPORTED,
                       "the feed belongs to the process %d, which the node started, and not to its child %d; read the "
                       "rows there",
@@ -59,15 +62,33 @@ bool tfos__intake_is_unwanted(const tfos__taken_lane *lane)
     return counts.given_up;
 }
 
+/* Tells the node which lanes were left, as far as it takes that now; the rest at the next pump. A failure means that
+ * the node is gone, which whoever waits for rows notices. */
+static void say_done(tfos__intake *intake)
+{
+    size_t said = 0;
+    while (said < intake->done_count) {
+        tfos__packet packet;
+        tfos__packet_init(&packet, TFOS__PACKET_DONE);
+        packet.id = intake->done[said];
+        if (tfos__packet_send(intake->socket, &packet, NULL, 0, NULL) == TFOS_END) {
+            break;
+        }
+        said++;
+    }
+    intake->done_count -= said;
+    memmove(intake->done, intake->done + said, intake->done_count * sizeof *intake->done);
+}
+
 void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane)
 {
-    tfos__packet packet;
     tfos__taken_lane **at = &queue->lanes;
     while (*at != lane) {
         at = &(*at)->next;
     }
     *at = lane->next;
     queue->lane_count--;
+    intake->lanes--;
     if (queue->current == lane) {
         queue->current = lane->next;
     }
@@ -81,9 +102,8 @@ void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_la
         tfos__lane_close_head(lane->results);
     }
     tfos__bell_ring(lane->producer);
-    tfos__packet_init(&packet, TFOS__PACKET_DONE);
-    packet.id = *tfos__lane_id_of(lane->lane);
-    (void)tfos__intake_tell(intake, &packet, NULL); /* whoever waits for rows notices that the node is gone */
+    intake->done[intake->done_count++] = *tfos__lane_id_of(lane->lane); /* room was made when it was taken */
+    say_done(intake);
     free_lane(lane);
 }
 
@@ -118,6 +138,9 @@ static tfos_status adopt_bell(int *fd, tfos__bell **out, tfos_error *error)
 static tfos_status take_lane(tfos__intake *intake, tfos__queue *queue, const tfos__packet *packet,
                              int fds[TFOS__PACKET_FDS_MOST], tfos_error *error)
 {
+    /* Leaving a lane cannot fail. */
+    TFOS_TRY(tfos__array_reserve(&intake->done, intake->done_count + intake->lanes, &intake->done_capacity,
+                                 sizeof *intake->done, error));
     tfos__taken_lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL) {
         return tfos__fail_memory(error, sizeof *lane);
@@ -138,6 +161,7 @@ static tfos_status take_lane(tfos__intake *intake, tfos__queue *queue, const tfo
     }
     *at = lane;
     queue->lane_count++;
+    intake->lanes++;
     if (queue->dropped) {
         tfos__intake_leave(intake, queue, lane);
     }
@@ -222,26 +246,41 @@ static tfos_status hear_of_queue(tfos__intake *intake, const tfos__packet *packe
     }
 }
 
+static tfos_status hear(tfos__intake *intake, tfos_error *error)
+{
+    tfos__packet packet;
+    int fds[TFOS__PACKET_FDS_MOST];
+    tfos_status status = tfos__packet_receive(intake->socket, &packet, fds, error);
+    if (status == TFOS_END) {
+        return status;
+    }
+    if (status == TFOS_IO) {
+        return tfos__fail(error, TFOS_IO, "the node of this program is gone, and with it the feed");
+    }
+    if (status == TFOS_OK && packet.kind == TFOS__PACKET_END && packet.queue[0] == '\0') {
+        end_all(intake, (packet.flags & TFOS__PACKET_DROP) != 0);
+    } else if (status == TFOS_OK) {
+        status = hear_of_queue(intake, &packet, fds, error);
+    }
+    tfos__packet_close_fds(fds);
+    return status;
+}
+
 tfos_status tfos__intake_pump(tfos__intake *intake, tfos_error *error)
 {
-    for (;;) {
-        tfos__packet packet;
-        int fds[TFOS__PACKET_FDS_MOST];
-        tfos_status status = tfos__packet_receive(intake->socket, &packet, fds, error);
-        if (status == TFOS_END) {
-            return TFOS_OK;
-        }
-        if (status == TFOS_IO) {
-            return tfos__fail(error, TFOS_IO, "the node of this program is gone, and with it the feed");
-        }
-        if (status == TFOS_OK && packet.kind == TFOS__PACKET_END && packet.queue[0] == '\0') {
-            end_all(intake, (packet.flags & TFOS__PACKET_DROP) != 0);
-        } else if (status == TFOS_OK) {
-            status = hear_of_queue(intake, &packet, fds, error);
-        }
-        tfos__packet_close_fds(fds);
-        TFOS_TRY(status);
+    tfos_status status = intake->failure.status;
+    say_done(intake);
+    while (status == TFOS_OK) {
+        status = hear(intake, &intake->failure);
     }
+    if (status == TFOS_END) {
+        return TFOS_OK;
+    }
+    intake->failure.status = status;
+    if (error != NULL) {
+        *error = intake->failure;
+    }
+    return status;
 }
 
 void tfos__intake_wait(tfos__intake *intake, uint32_t seen)
@@ -252,9 +291,15 @@ void tfos__intake_wait(tfos__intake *intake, uint32_t seen)
     pthread_mutex_lock(&intake->lock);
 }
 
-tfos_status tfos__intake_look_at(const tfos_feed_want *want, int64_t deadline, tfos_error *error)
+tfos_status tfos__intake_look_at(tfos__intake *intake, const tfos_feed_want *want, int64_t deadline, tfos_error *error)
 {
-    if (want->interrupted != NULL && want->interrupted(want->interrupted_context)) {
+    bool interrupted = false;
+    if (want->interrupted != NULL) {
+        pthread_mutex_unlock(&intake->lock);
+        interrupted = want->interrupted(want->interrupted_context);
+        pthread_mutex_lock(&intake->lock);
+    }
+    if (interrupted) {
         return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for rows");
     }
     if (tfos__clock_ms() >= deadline) {
@@ -267,9 +312,6 @@ tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed
 {
     int64_t deadline =
         want == NULL || want->timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + tfos__max_i64(1, want->timeout_ms);
-    if (intake->owner != getpid()) {
-        return fail_in_fork(intake, error);
-    }
     while (*busy) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
@@ -278,7 +320,7 @@ tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&intake->left, &intake->lock, &until);
         if (*busy && want != NULL) {
-            TFOS_TRY(tfos__intake_look_at(want, deadline, error));
+            TFOS_TRY(tfos__intake_look_at(intake, want, deadline, error));
         }
     }
     *busy = true;
@@ -357,6 +399,7 @@ void tfos__intake_free(tfos__intake *intake)
         free_queue(queue);
     }
     tfos__bell_free(intake->bell);
+    free(intake->done);
     close(intake->socket);
     pthread_cond_destroy(&intake->left);
     pthread_mutex_destroy(&intake->lock);
@@ -365,11 +408,15 @@ void tfos__intake_free(tfos__intake *intake)
 
 static pthread_mutex_t the_lock = PTHREAD_MUTEX_INITIALIZER;
 static tfos__intake *the_intake; /* of this process, for as long as it lives */
+static tfos_error the_failure;   /* of the only try to make it: the descriptor is closed, and its number another's */
 
 static tfos_status find_intake(tfos_error *error)
 {
     const char *text = getenv("TFOS_FEED_FD");
     char *end;
+    if (the_failure.status != TFOS_OK) {
+        return tfos__fail(error, the_failure.status, "%s", the_failure.message);
+    }
     long fd = text != NULL ? strtol(text, &end, 10) : -1;
     if (text == NULL || end == text || *end != '\0' || fd < 0 || fd > INT32_MAX) {
         return tfos__fail(error, TFOS_NOT_FOUND,
@@ -380,16 +427,18 @@ static tfos_status find_intake(tfos_error *error)
     if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) != 0) {
         return tfos__fail_errno(error, errno, "TFOS_FEED_FD is %ld, which is no open file", fd);
     }
-    return tfos__intake_new((int)fd, &the_intake, error);
+    tfos_status status = tfos__intake_new((int)fd, &the_intake, &the_failure);
+    if (status != TFOS_OK && error != NULL) {
+        *error = the_failure;
+    }
+    return status;
 }
 
 tfos_status tfos__intake_get(tfos__intake **out, tfos_error *error)
 {
     pthread_mutex_lock(&the_lock);
     tfos_status status = the_intake == NULL ? find_intake(error) : TFOS_OK;
-    if (status == TFOS_OK && the_intake->owner != getpid()) {
-        status = fail_in_fork(the_intake, error);
-    }
+    status = status == TFOS_OK ? tfos__intake_check_owner(the_intake, error) : status;
     if (status == TFOS_OK) {
         *out = the_intake;
     }

@@ -95,7 +95,7 @@ static tfos_status answer(tfos__queue *queue, const tfos_batch *batch, int64_t f
 }
 
 /* With the lock. */
-static tfos_status give(tfos_feed *feed, const tfos_batch *batch, tfos_error *error)
+static tfos_status give(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want, tfos_error *error)
 {
     tfos__queue *queue = feed->queue;
     int64_t rows = tfos_batch_rows(batch);
@@ -115,19 +115,21 @@ static tfos_status give(tfos_feed *feed, const tfos_batch *batch, tfos_error *er
         TFOS_TRY(answer(queue, batch, first, &done, error));
         first += done;
         if (done == 0) {
+            TFOS_TRY(want != NULL ? tfos__intake_look_at(feed->intake, want, INT64_MAX, error) : TFOS_OK);
             tfos__intake_wait(feed->intake, seen);
         }
     }
     return TFOS_OK;
 }
 
-tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, tfos_error *error)
+tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want, tfos_error *error)
 {
     tfos__intake *intake = feed->intake;
+    TFOS_TRY(tfos__intake_check_owner(intake, error));
     pthread_mutex_lock(&intake->lock);
-    tfos_status status = tfos__intake_enter(intake, &feed->queue->answering, NULL, error);
+    tfos_status status = tfos__intake_enter(intake, &feed->queue->answering, want, error);
     if (status == TFOS_OK) {
-        status = give(feed, batch, error);
+        status = give(feed, batch, want, error);
         tfos__intake_exit(intake, &feed->queue->answering);
     }
     pthread_mutex_unlock(&intake->lock);

@@ -392,6 +392,7 @@ typedef struct walk {
     size_t buffers; /* where they may begin */
     uint32_t level;
     const tfos_field *field;
+    tfos__entry_views *views;
 } walk;
 
 static tfos_status fail_level(const walk *at, const char *what, tfos_error *error)
@@ -411,28 +412,37 @@ static tfos_status find_buffer(const walk *at, uint64_t where, uint64_t bytes, c
     return TFOS_OK;
 }
 
+/* A buffer as it was found, for ourselves. */
+static tfos_status copy_buffer(const walk *at, uint64_t where, uint64_t bytes, tfos__buffer *copy, tfos_error *error)
+{
+    const void *found = NULL;
+    TFOS_TRY(find_buffer(at, where, bytes, &found, error));
+    copy->size = 0;
+    return tfos__buffer_append(copy, found, (size_t)bytes, error);
+}
+
 static tfos_status read_validity(const walk *at, const entry_level *level, tfos_vector *view, tfos_error *error)
 {
+    tfos__buffer *copy = &at->views->validity[at->level];
     view->validity = NULL;
     view->null_count = (int64_t)level->nulls;
     if (level->validity == 0) {
         return level->nulls == 0 ? TFOS_OK : fail_level(at, "it has nulls and does not say which", error);
     }
-    const void *bits = NULL;
-    TFOS_TRY(find_buffer(at, level->validity, tfos__bitmap_bytes(view->length), &bits, error));
-    if ((uint64_t)(view->length - tfos__bits_count(bits, 0, view->length)) != level->nulls) {
+    TFOS_TRY(copy_buffer(at, level->validity, tfos__bitmap_bytes(view->length), copy, error));
+    if ((uint64_t)(view->length - tfos__bits_count(copy->data, 0, view->length)) != level->nulls) {
         return fail_level(at, "it has not as many nulls as it says", error);
     }
-    view->validity = level->nulls > 0 ? bits : NULL;
+    view->validity = level->nulls > 0 ? copy->data : NULL;
     return TFOS_OK;
 }
 
 /* Offsets begin at 0 and do not fall. The loop has no exit in its middle, so that it can run on vectors. */
 static tfos_status read_offsets(const walk *at, const entry_level *level, tfos_vector *view, tfos_error *error)
 {
-    const void *found = NULL;
-    TFOS_TRY(find_buffer(at, level->offsets, ((uint64_t)view->length + 1) * sizeof(int32_t), &found, error));
-    const int32_t *offsets = found;
+    tfos__buffer *copy = &at->views->offsets[at->level];
+    TFOS_TRY(copy_buffer(at, level->offsets, ((uint64_t)view->length + 1) * sizeof(int32_t), copy, error));
+    const int32_t *offsets = (const int32_t *)(const void *)copy->data;
     int falls = offsets[0] != 0;
     for (int64_t i = 0; i < view->length; i++) {
         falls |= offsets[i + 1] < offsets[i];
@@ -494,13 +504,13 @@ static int layouts_of(const tfos_field *field, tfos_layout *out)
     return count;
 }
 
-static tfos_status read_column(walk *at, tfos__entry_views *views, tfos_error *error)
+static tfos_status read_column(walk *at, tfos_error *error)
 {
     tfos_layout layouts[LEVELS_MOST];
     int count = layouts_of(at->field, layouts);
     uint64_t length = at->entry->rows;
     for (int i = 0; i < count; i++) {
-        tfos_vector *view = &views->vector[at->level];
+        tfos_vector *view = &at->views->vector[at->level];
         TFOS_TRY(read_level(at, layouts[i], length, view, error));
         if (i + 1 < count) {
             length = view->layout == TFOS_LAYOUT_LIST ? (uint64_t)view->offsets[length]
@@ -511,14 +521,26 @@ static tfos_status read_column(walk *at, tfos__entry_views *views, tfos_error *e
     return TFOS_OK;
 }
 
+/* Makes an array longer; what is behind the first `kept` is zero. */
+static tfos_status grow(void *array, size_t kept, size_t count, size_t width, tfos_error *error)
+{
+    void *before;
+    memcpy(&before, array, sizeof before);
+    uint8_t *longer = realloc(before, count * width);
+    if (longer == NULL) {
+        return tfos__fail_memory(error, count * width);
+    }
+    memset(longer + kept * width, 0, (count - kept) * width);
+    memcpy(array, &longer, sizeof longer);
+    return TFOS_OK;
+}
+
 static tfos_status reserve_views(tfos__entry_views *views, size_t levels, size_t columns, tfos_error *error)
 {
     if (levels > views->vector_capacity) {
-        tfos_vector *vector = realloc(views->vector, levels * sizeof *vector);
-        if (vector == NULL) {
-            return tfos__fail_memory(error, levels * sizeof *vector);
-        }
-        views->vector = vector;
+        TFOS_TRY(grow(&views->vector, 0, levels, sizeof *views->vector, error));
+        TFOS_TRY(grow(&views->offsets, views->vector_capacity, levels, sizeof *views->offsets, error));
+        TFOS_TRY(grow(&views->validity, views->vector_capacity, levels, sizeof *views->validity, error));
         views->vector_capacity = levels;
     }
     if (columns > views->column_capacity) {
@@ -544,18 +566,25 @@ tfos_status tfos__entry_read_batch(const uint8_t *bytes, const tfos__entry *entr
                           (unsigned)levels, columns, (unsigned)entry->levels);
     }
     TFOS_TRY(reserve_views(views, levels, columns, error));
-    walk at = {.bytes = bytes, .entry = entry, .buffers = sizeof(entry_header) + levels * sizeof(entry_level)};
+    walk at = {
+        .bytes = bytes, .entry = entry, .buffers = sizeof(entry_header) + levels * sizeof(entry_level), .views = views};
     for (size_t i = 0; i < columns; i++) {
         at.field = tfos_schema_field(schema, i);
         views->column[i] = at.level;
-        TFOS_TRY(read_column(&at, views, error));
+        TFOS_TRY(read_column(&at, error));
     }
     return TFOS_OK;
 }
 
 void tfos__entry_views_reset(tfos__entry_views *views)
 {
+    for (size_t i = 0; i < views->vector_capacity; i++) {
+        tfos__buffer_reset(&views->offsets[i]);
+        tfos__buffer_reset(&views->validity[i]);
+    }
     free(views->vector);
+    free(views->offsets);
+    free(views->validity);
     free(views->column);
     *views = (tfos__entry_views){0};
 }

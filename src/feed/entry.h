@@ -61,9 +61,12 @@ tfos_status tfos__entry_read(const uint8_t *bytes, size_t count, tfos__entry *ou
 tfos_status tfos__entry_read_schema(const uint8_t *bytes, const tfos__entry *entry, tfos_schema **out,
                                     tfos_error *error);
 
-/* The columns of a BATCH entry, as views into it. `views` is memory of the reader that is used again for each entry. */
+/* The columns of a BATCH entry, as views into it. `views` is memory of the reader that is used again for each entry.
+ * Offsets and validity, which say where to read, are copied: whoever wrote the entry can still change it. */
 typedef struct tfos__entry_views {
-    tfos_vector *vector; /* every level; columns begin at column[i] */
+    tfos_vector *vector;   /* every level; columns begin at column[i] */
+    tfos__buffer *offsets; /* of every level */
+    tfos__buffer *validity;
     uint32_t *column;
     size_t vector_capacity;
     size_t column_capacity;

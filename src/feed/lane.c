@@ -295,9 +295,10 @@ void tfos__lane_count(const tfos__lane *lane, tfos__lane_counts *out)
 {
     lane_control *control = lane->control;
     for (int tries = 0; tries < COUNT_TRIES; tries++) {
-        /* Consumed rows and tail before head, and acquired, so that no more are consumed than fed. */
-        out->consumed_rows = atomic_load_explicit(&control->consumed_rows, memory_order_acquire);
+        /* Tail first: whoever sees that it is closed sees every row that was consumed before. Both before head, and
+         * acquired, so that no more are consumed than fed. */
         uint64_t tail = atomic_load_explicit(&control->tail, memory_order_acquire);
+        out->consumed_rows = atomic_load_explicit(&control->consumed_rows, memory_order_acquire);
         uint64_t head = atomic_load_explicit(&control->head, memory_order_acquire);
         const lane_slot *slot = &control->slot[head & SLOT];
         out->fed_rows = atomic_load_explicit(&slot->fed_rows, memory_order_acquire);

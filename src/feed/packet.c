@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,8 +42,9 @@ tfos_status tfos__packet_send(int socket, const tfos__packet *packet, const int 
         if (sent == (ssize_t)sizeof *packet) {
             return TFOS_OK;
         }
-        /* ETOOMANYREFS: too many descriptors are on their way; they arrive, and then there is room. */
-        if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)) {
+        /* ETOOMANYREFS: too many descriptors are on their way; they arrive, and then there is room. Memory that the
+         * kernel lacks now it will have again. */
+        if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS)) {
             return TFOS_END;
         }
         if (sent < 0 && errno == EINTR) {
@@ -55,7 +57,8 @@ tfos_status tfos__packet_send(int socket, const tfos__packet *packet, const int 
 tfos_status tfos__packet_send_within(int socket, int64_t timeout_ms, const tfos__packet *packet, const int *fds,
                                      size_t fd_count, tfos_error *error)
 {
-    enum { LOOK_MS = 100 }; /* a socket with room may still refuse descriptors, so poll alone is not enough */
+    enum { LOOK_MS = 100 };
+    const struct timespec moment = {.tv_nsec = 1000000};
     int64_t deadline = tfos__clock_ms() + timeout_ms;
     for (;;) {
         tfos_status status = tfos__packet_send(socket, packet, fds, fd_count, error);
@@ -63,7 +66,9 @@ tfos_status tfos__packet_send_within(int socket, int64_t timeout_ms, const tfos_
             return status;
         }
         struct pollfd wait = {.fd = socket, .events = POLLOUT};
-        poll(&wait, 1, LOOK_MS);
+        if (poll(&wait, 1, LOOK_MS) > 0) {
+            nanosleep(&moment, NULL); /* a socket with room may still refuse descriptors */
+        }
     }
 }
 

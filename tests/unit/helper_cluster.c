@@ -109,7 +109,7 @@ static void answer(const program *self, const tfos_batch *batch)
         exit(0);
     }
     tfos_batch *results = double_of(batch);
-    if (tfos_feed_results(self->feed, results, &error) != TFOS_OK) {
+    if (tfos_feed_results(self->feed, results, NULL, &error) != TFOS_OK) {
         say_and_exit("tfos_feed_results", &error);
     }
     tfos_batch_free(results);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -211,4 +212,48 @@ const char *helper_show_numbers(const tfos_batch *batch)
         used += (size_t)snprintf(text + used, sizeof text - used, i == 0 ? "%lld" : " %lld", (long long)numbers[i]);
     }
     return text;
+}
+
+tfos_schema *helper_schema_with(const char *name, tfos_type type, tfos_shape shape, int32_t length)
+{
+    tfos_schema *schema = NULL;
+    const tfos_field field = {.name = name, .type = type, .shape = shape, .length = length};
+    assert_int_equal(tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos_schema_add(schema, &field, NULL), TFOS_OK);
+    return schema;
+}
+
+tfos_feed_want helper_want_rows(int64_t rows)
+{
+    tfos_feed_want want;
+    tfos_feed_want_init(&want);
+    want.rows = rows;
+    want.timeout_ms = 10000;
+    return want;
+}
+
+void helper_expect_numbers(tfos_feed *feed, const tfos_feed_want *want, const char *numbers)
+{
+    tfos_batch *batch = NULL;
+    tfos_error error = {0};
+    tfos_status status = tfos_feed_next(feed, want, &batch, &error);
+    if (status != TFOS_OK) {
+        fail_msg("expected %s, found the status %d: %s", numbers, status, error.message);
+    }
+    assert_string_equal(helper_show_numbers(batch), numbers);
+    tfos_batch_free(batch);
+}
+
+void helper_expect_status(tfos_feed *feed, const tfos_feed_want *want, tfos_status status, const char *text)
+{
+    tfos_batch *batch = NULL;
+    tfos_error error = {0};
+    tfos_status found = tfos_feed_next(feed, want, &batch, &error);
+    if (found == TFOS_OK) {
+        fail_msg("expected the status %d, found rows: %s", status, helper_show_numbers(batch));
+    }
+    assert_int_equal(found, status);
+    if (text != NULL && strstr(error.message, text) == NULL) {
+        fail_msg("expected \"%s\" in: %s", text, error.message);
+    }
 }

@@ -51,4 +51,14 @@ void helper_lane_put_numbers(helper_lane *lane, helper_feed *feed, int64_t first
 /* The numbers of a batch, as text: "3 4 5". Valid until the next call. */
 const char *helper_show_numbers(const tfos_batch *batch);
 
+/* A schema of one field. */
+tfos_schema *helper_schema_with(const char *name, tfos_type type, tfos_shape shape, int32_t length);
+
+/* What a caller asks for that waits ten seconds. */
+tfos_feed_want helper_want_rows(int64_t rows);
+
+/* What the next call gives: rows as helper_show_numbers shows them, or a status and a part of its message. */
+void helper_expect_numbers(tfos_feed *feed, const tfos_feed_want *want, const char *numbers);
+void helper_expect_status(tfos_feed *feed, const tfos_feed_want *want, tfos_status status, const char *text);
+
 #endif

@@ -231,7 +231,7 @@ static void test_results_while_rows_come(void **state)
     while (given < ROWS) {
         tfos_batch *batch = NULL;
         assert_int_equal(tfos_feed_next(input, &want, &batch, NULL), TFOS_OK);
-        assert_int_equal(tfos_feed_results(input, batch, NULL), TFOS_OK);
+        assert_int_equal(tfos_feed_results(input, batch, NULL, NULL), TFOS_OK);
         given += tfos_batch_rows(batch);
         tfos_batch_free(batch);
     }

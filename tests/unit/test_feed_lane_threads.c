@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -222,6 +223,62 @@ static int teardown(void **state)
     return 0;
 }
 
+/* ---- a consumer that leaves ---- */
+
+typedef struct leaving {
+    tfos__lane *lane;
+    atomic_int turn; /* 1: the consumer's, 2: it is to end */
+} leaving;
+
+static void *take_and_leave(void *context)
+{
+    leaving *shared = context;
+    for (int turn = 0; turn != 2; turn = atomic_load(&shared->turn)) {
+        const uint8_t *bytes;
+        size_t count;
+        bool fed_out;
+        if (turn == 0) {
+            sched_yield();
+            continue;
+        }
+        assert_int_equal(tfos__lane_peek(shared->lane, &bytes, &count, &fed_out, NULL), TFOS_OK);
+        tfos__lane_take_rows(shared->lane, 1);
+        tfos__lane_release(shared->lane, count);
+        tfos__lane_close_tail(shared->lane);
+        atomic_store(&shared->turn, 0);
+    }
+    return NULL;
+}
+
+/* Whoever sees that nothing more is taken also sees what was: or rows would count as dropped that were not. */
+static void test_what_was_taken_before_leaving(void **state)
+{
+    (void)state;
+    enum { LANES = 2000 };
+    leaving shared = {0};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, take_and_leave, &shared), 0);
+    for (uint64_t i = 0; i < LANES; i++) {
+        const tfos__lane_id id = {.number = i};
+        tfos__lane_counts counts;
+        uint8_t *to;
+        assert_int_equal(tfos__lane_new(TFOS__LANE_LEAST_BYTES, &id, &shared.lane, NULL), TFOS_OK);
+        assert_int_equal(tfos__lane_reserve(shared.lane, 64, &to, NULL), TFOS_OK);
+        assert_int_equal(tfos__lane_commit(shared.lane, 64, 1, 1, NULL), TFOS_OK);
+        atomic_store(&shared.turn, 1);
+        do {
+            tfos__lane_count(shared.lane, &counts);
+        } while (!counts.given_up);
+        assert_int_equal(counts.consumed_rows, 1);
+        while (atomic_load(&shared.turn) != 0) {
+            sched_yield();
+        }
+        tfos__lane_free(shared.lane);
+    }
+    atomic_store(&shared.turn, 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_fences_at_random_moments),
         cmocka_unit_test(test_consumers_that_give_up),
         cmocka_unit_test(test_one_bell_for_several_lanes),
+        cmocka_unit_test(test_what_was_taken_before_leaving),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
