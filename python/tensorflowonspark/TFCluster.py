@@ -13,11 +13,12 @@ While it runs, what the nodes print appears on the driver's stderr, each line wi
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import _feeding, _inference, _spark
+from . import _feeding, _inference, _report, _spark
 from ._session import Session, TFClusterError, say
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
@@ -53,6 +54,7 @@ class TFCluster:
         self.queues = list(queues)
         self._session = session
         self._wants_tensorboard = tensorboard
+        self._fed_until: float | None = None  # when train returned last
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -111,7 +113,11 @@ class TFCluster:
             return _feeding.feed_stream(dataRDD, lambda data: feeding(data, qname).run(1))
         training = feeding(dataRDD, qname)
         checking = None if validation is None else feeding(validation, f"{qname}.validation")
-        _feeding.run(training, checking, num_epochs)
+        self._fed_until = None
+        try:
+            _feeding.run(training, checking, num_epochs)
+        finally:
+            self._fed_until = time.monotonic()
         return None
 
     def inference(
@@ -148,10 +154,11 @@ class TFCluster:
             )
         return _feeding.infer(self._session, dataRDD, queue=qname, timeout_ms=timeout_ms)
 
-    def feed_report(self) -> dict[str, Any]:
-        """How feeding goes: {"feeds": […], "nodes": […]}, as the status page shows it."""
-        status = self._session.status()
-        return {"feeds": status.get("feeds", []), "nodes": [_fed(node) for node in status.get("nodes", [])]}
+    def feed_report(self) -> _report.FeedReport:
+        """How feeding goes: rows fed, consumed and skipped by feed, by node and by partition of its last epoch. It is a
+        dict {"feeds": […], "nodes": […], "partitions": […]} and prints as tables. When train has returned, all numbers
+        are those of the end; while it feeds, they are those of the last heartbeat."""
+        return _report.make(self._session, self._fed_until)
 
     def _check_fed(self, what: str) -> None:
         if self.input_mode != InputMode.SPARK:
@@ -186,10 +193,6 @@ class TFCluster:
             if self._session.over:
                 ssc.stop(stopSparkContext=False, stopGraceFully=True)
                 return
-
-
-def _fed(node: dict[str, Any]) -> dict[str, Any]:
-    return {key: node[key] for key in ("role", "task", "host", "state") if key in node} | node.get("feed", {})
 
 
 def _node_info(node: dict[str, Any]) -> dict[str, Any]:

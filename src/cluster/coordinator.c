@@ -342,6 +342,9 @@ static void answer_spare(peer *spare, const tfos__message *message)
 /* The roster first: whether a program that ended has failed, it must know before its rows are given up. */
 static void hear_node(coordinator *self, uint32_t index, const tfos__message *message)
 {
+    if (message->type == TFOS__MESSAGE_ENDED) {
+        tfos__feeds_count_last(self->feeds, index, message, now_of(self)); /* the cluster may be over with this */
+    }
     tfos__roster_hear(self->roster, index, message, now_of(self));
     tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
 }
@@ -461,13 +464,43 @@ static void on_connection(uv_stream_t *listener, int code)
 
 /* ---- the driver ---- */
 
-static char *status_json(void *context, const tfos__status_logs *logs)
+static char *status_json(void *context, const tfos__status_wish *logs)
 {
     coordinator *self = context;
     struct timeval wall;
     gettimeofday(&wall, NULL);
     return tfos__status_json(self->roster, self->feeds, &self->counts, logs, now_of(self),
                              (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
+}
+
+static void answer_status(coordinator *self)
+{
+    enum { PARTITIONS_MOST = 10000 }; /* of a feed; the whole has to fit a message */
+    tfos__status_wish wish = {.partitions = true, .all_feeds = true, .most_each = PARTITIONS_MOST};
+    tfos__message message;
+    char *json = status_json(self, &wish);
+    if (json != NULL && strlen(json) > 1 << 20) {
+        free(json);
+        json = status_json(self, &(tfos__status_wish){0});
+    }
+    if (json == NULL) {
+        return;
+    }
+    size_t count = strlen(json);
+    bool fits = count <= 1 << 20;
+    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? json : "{}", fits ? count : 2);
+    tell_driver(self, &message);
+    free(json);
+}
+
+/* The last words are preceded by a status, which nobody can ask for any more. */
+static void tell_driver_last(void *context, const tfos__message *message)
+{
+    if (message->type == TFOS__MESSAGE_OVER) {
+        answer_status(context);
+    }
+    tell_driver(context, message);
 }
 
 static void fill_options(const tfos__message *open, tfos__roster_options *out)
@@ -511,7 +544,7 @@ static tfos_status take_settings(const tfos__message *open, tfos__roster_options
 
 static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
 {
-    const tfos__roster_calls calls = {.to_node = tell_node, .to_driver = tell_driver, .context = self};
+    const tfos__roster_calls calls = {.to_node = tell_node, .to_driver = tell_driver_last, .context = self};
     tfos__text key = tfos__message_text(open, TFOS__FIELD_KEY);
     tfos__roster_options options;
     char host[256];
@@ -554,22 +587,6 @@ static void refuse_driver(coordinator *self, const tfos_error *error)
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
     tell_driver(self, &message);
     tfos__link_close(self->driver);
-}
-
-static void answer_status(coordinator *self)
-{
-    const tfos__status_logs none = {0};
-    tfos__message message;
-    char *json = status_json(self, &none);
-    if (json == NULL) {
-        return;
-    }
-    size_t count = strlen(json);
-    bool fits = count <= 1 << 20;
-    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
-    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? json : "{}", fits ? count : 2);
-    tell_driver(self, &message);
-    free(json);
 }
 
 static void on_driver_message(tfos__link *link, const tfos__message *message, void *context)

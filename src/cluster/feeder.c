@@ -18,11 +18,12 @@
 
 enum {
     WAIT_MS = 100,
-    SHARE = 4,        /* entries that a batch is cut into for each node, while somebody is hungry */
-    FAR_MOST = 3,     /* nodes elsewhere that a task feeds besides those of its machine */
-    ANSWER_MS = 1000, /* for a node to hand out a lane, or say that it cannot now */
-    WINDOW = 4,       /* entries of the largest size that are under way in a lane of shared memory */
-    GOING_MS = 10000, /* from a node that is gone until the coordinator says what that means */
+    SHARE = 4,         /* entries that a batch is cut into for each node, while somebody is hungry */
+    FAR_MOST = 3,      /* nodes elsewhere that a task feeds besides those of its machine */
+    ANSWER_MS = 1000,  /* for a node to hand out a lane, or say that it cannot now */
+    WINDOW = 4,        /* entries of the largest size that are under way in a lane of shared memory */
+    PROGRESS_MS = 500, /* between two words to the coordinator about how far we are */
+    GOING_MS = 10000,  /* from a node that is gone until the coordinator says what that means */
 };
 
 int64_t tfos_feeder_fed(const tfos_feeder *feeder)
@@ -140,6 +141,34 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
                       place->host);
 }
 
+void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now)
+{
+    tfos__message message;
+    uint64_t consumed = feeder->fed; /* what earlier attempts have fed is consumed, or will be */
+    int64_t clock_ms = tfos__clock_ms();
+    if ((feeder->flags & TFOS__FEED_INFERENCE) != 0 || (!now && clock_ms - feeder->told_ms < PROGRESS_MS)) {
+        return;
+    }
+    feeder->told_ms = clock_ms;
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        if (feeder->places[i].lane != NULL) {
+            tfos__lane_counts counts;
+            tfos__lane_count(feeder->places[i].lane, &counts);
+            consumed += counts.consumed_rows;
+        }
+    }
+    uint64_t sent = feeder->fed + feeder->sent;
+    if (sent == feeder->told_sent && consumed == feeder->told_consumed) {
+        return;
+    }
+    feeder->told_sent = sent;
+    feeder->told_consumed = consumed;
+    tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, sent);
+    tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, consumed);
+    (void)tfos__dial_send(feeder->coordinator, &message, NULL);
+}
+
 tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
 {
     if (feeder->ended) {
@@ -149,6 +178,7 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
         return tfos__fail(error, TFOS_CANCELLED, "the task was interrupted while it was feeding");
     }
     TFOS_TRY(hear_coordinator(feeder, 0, error));
+    tfos__feeder_tell_progress(feeder, false);
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[i];
         tfos_status status = place->socket >= 0 ? tfos__place_hear(feeder, place, error) : TFOS_OK;
@@ -596,6 +626,7 @@ static tfos_status say_complete(tfos_feeder *feeder, tfos_error *error)
             status = tfos__buffer_printf(&places, error, "%" PRIu32 "\n", feeder->places[i].index);
         }
     }
+    tfos__feeder_tell_progress(feeder, true);
     tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
     if (dropped > 0) {
         tfos__message_put_number(&message, TFOS__FIELD_COUNT, dropped);

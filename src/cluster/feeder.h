@@ -82,6 +82,10 @@ struct tfos_feeder {
     bool acknowledged; /* the coordinator knows that the partition is complete */
     int64_t batch_bytes;
 
+    int64_t told_ms;    /* when the coordinator was told how far we are, … */
+    uint64_t told_sent; /* … and what */
+    uint64_t told_consumed;
+
     int64_t timeout_ms; /* for results, without any; 0: as long as it takes */
 
     /* Of inference: where the results of which rows will come from, in the order of the rows. */
@@ -105,6 +109,9 @@ tfos_status tfos__feeder_fail_as_told(const tfos__message *message, tfos_error *
 /* Looks at everything that may have changed. END: the feed wants no more. MISMATCH: of inference, and no program has
  * said so, thus rows have no results. */
 tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
+
+/* Tells the coordinator how far we are, for reports: now, or unless that was a moment ago. */
+void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now);
 
 /* ---- feeder_results.c ---- */
 

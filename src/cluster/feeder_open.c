@@ -19,6 +19,9 @@ void tfos_feeder_close(tfos_feeder *feeder)
     if (feeder == NULL) {
         return;
     }
+    if (feeder->ended) {
+        tfos__feeder_tell_progress(feeder, true); /* for the last time: a program has ended the feed midway */
+    }
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place_reset(&feeder->places[i]);
     }

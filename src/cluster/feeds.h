@@ -31,6 +31,9 @@ void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t producer);
 /* REGISTER, BEAT, FENCED, TERMINATE and ENDED of a node; others are none of our business. */
 void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__message *message, uint64_t now_ms);
 
+/* The last that ENDED says of what a node was fed. */
+void tfos__feeds_count_last(tfos__feeds *feeds, uint32_t index, const tfos__message *ended, uint64_t now_ms);
+
 /* A node has come back on a new connection: what it may have missed is said again. */
 void tfos__feeds_node_returned(tfos__feeds *feeds, uint32_t index);
 
@@ -45,7 +48,9 @@ typedef struct tfos__fed {
     bool is_fed; /* false: it never said that it takes rows */
     uint64_t fed_rows;
     uint64_t consumed_rows;
+    uint64_t skipped_rows; /* that were fed and never will be taken */
     uint64_t lane_bytes;
+    uint64_t counted_ms; /* when it said so */
     double rows_per_second;
     bool hungry;
 } tfos__fed;

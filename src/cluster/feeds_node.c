@@ -23,6 +23,14 @@ static void tell_of_starving(tfos__feeds *feeds, const tfos__fed_node *node)
     }
 }
 
+static void take_counts(const tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *message)
+{
+    node->fed.fed_rows = tfos__message_number(message, TFOS__FIELD_ROWS);
+    node->fed.consumed_rows = tfos__message_number(message, TFOS__FIELD_CONSUMED);
+    node->fed.skipped_rows = tfos__message_number(message, TFOS__FIELD_SKIPPED);
+    node->fed.counted_ms = feeds->now_ms;
+}
+
 static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *beat)
 {
     uint64_t consumed = tfos__message_number(beat, TFOS__FIELD_CONSUMED);
@@ -35,8 +43,7 @@ static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__mes
     }
     bool hungry = tfos__message_number(beat, TFOS__FIELD_COUNT) != 0;
     bool starves = hungry && node->fed.hungry && fed == node->fed.fed_rows;
-    node->fed.fed_rows = fed;
-    node->fed.consumed_rows = consumed;
+    take_counts(feeds, node, beat);
     node->fed.lane_bytes = tfos__message_number(beat, TFOS__FIELD_LANE_BYTES);
     node->fed.hungry = hungry;
     if (starves != node->starves) {
@@ -100,6 +107,14 @@ static void lose_node(tfos__feeds *feeds, uint32_t index)
     tfos__ledger_lose(feeds->ledger, index);
     if (left == 0) {
         tfos__feeds_end(feeds);
+    }
+}
+
+void tfos__feeds_count_last(tfos__feeds *feeds, uint32_t index, const tfos__message *ended, uint64_t now_ms)
+{
+    feeds->now_ms = now_ms;
+    if (feeds->nodes[index].known && !feeds->nodes[index].gone) {
+        take_counts(feeds, &feeds->nodes[index], ended);
     }
 }
 

@@ -154,6 +154,10 @@ void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__
     case TFOS__MESSAGE_EXHAUSTED:
         tfos__ledger_exhaust(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_ROWS));
         break;
+    case TFOS__MESSAGE_PROGRESS:
+        tfos__ledger_progress(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_ROWS),
+                              tfos__message_number(message, TFOS__FIELD_CONSUMED));
+        break;
     case TFOS__MESSAGE_COMPLETE:
         if (take_complete(who, message)) {
             complete(feeds, who, which);

@@ -24,7 +24,7 @@
     X(STATE, 3, "node → coordinator: STATE, PID of the child")                                                         \
     X(BEAT, 4, "node → coordinator: CPU_MS RSS_BYTES; coordinator → node: an answer, empty")                           \
     X(LOG, 5, "node → coordinator → driver: TEXT (whole lines) STREAM; to the driver also NODE HOST")                  \
-    X(ENDED, 6, "node → coordinator: how the child ended: OUTCOME EXIT_CODE SIGNAL TEXT TAIL")                         \
+    X(ENDED, 6, "node → coordinator: how the child ended: OUTCOME EXIT_CODE SIGNAL TEXT TAIL; what it was fed")        \
     X(TENSORBOARD, 7, "node → coordinator: URL PID")                                                                   \
     X(ASSIGN, 8, "coordinator → node: ROLE TASK SPEC GPUS BEAT_MS LEASE_MS NATIVE")                                    \
     X(STOP, 9, "coordinator → node, driver → coordinator: stop now: TEXT why, GRACE_MS until SIGTERM")                 \
@@ -32,7 +32,7 @@
     X(BYE, 11, "coordinator → node: ENDED has arrived, you may go; node → coordinator: I go")                          \
     X(OPEN, 12, "driver → coordinator, first: the cluster that is wanted")                                             \
     X(LISTENING, 13, "coordinator → driver: HOST PORT URL")                                                            \
-    X(PROGRESS, 14, "coordinator → driver: COUNT of NODES, TEXT")                                                      \
+    X(PROGRESS, 14, "coordinator → driver: COUNT of NODES, TEXT; producer → coordinator: ROWS fed, CONSUMED")          \
     X(READY, 15, "coordinator → driver: every node has its role: TEXT (JSON of nodes)")                                \
     X(FAILED, 16, "coordinator → driver: the first failure: NODE HOST OUTCOME EXIT_CODE SIGNAL TEXT TAIL")             \
     X(FINISH, 17, "driver → coordinator: end when the workers have: GRACE_MS for ps and evaluators")                   \
@@ -140,7 +140,8 @@ typedef enum tfos__message_type {
     X(FEED_FLAGS, 68, 0)   /* of a feed: TFOS__FEED_… */                                                             \
     X(LANE_BYTES, 69, 0)   /* BEAT: memory of lanes; ENTRY: of the whole of it; LANE_STATE: since the beginning */     \
     X(PIECE, 70, 1 << 20)  /* ENTRY: bytes of it */                                                                    \
-    X(LANE_FLAGS, 71, 0)   /* TFOS__LANE_… */
+    X(LANE_FLAGS, 71, 0)   /* TFOS__LANE_… */                                                                        \
+    X(SKIPPED, 72, 0)      /* BEAT: rows that were fed and never will be taken */
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),

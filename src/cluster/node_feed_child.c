@@ -236,7 +236,7 @@ void tfos__node_feed_register(const tfos__node *node, tfos__message *message)
     }
 }
 
-void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
+void tfos__node_feed_count(const tfos__node *node, tfos__message *message)
 {
     const tfos__node_feed *feed = node->feed;
     if (feed == NULL) {
@@ -244,14 +244,26 @@ void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
     }
     uint64_t fed = feed->fed_rows;
     uint64_t consumed = feed->consumed_rows;
+    uint64_t skipped = fed - consumed; /* of lanes that are gone */
     for (const tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
         tfos__lane_counts counts;
         tfos__lane_count(lane->lane, &counts);
         fed += counts.fed_rows;
         consumed += counts.consumed_rows;
+        skipped += counts.given_up ? counts.fed_rows - counts.consumed_rows : 0;
     }
     tfos__message_put_number(message, TFOS__FIELD_ROWS, fed);
     tfos__message_put_number(message, TFOS__FIELD_CONSUMED, consumed);
+    tfos__message_put_number(message, TFOS__FIELD_SKIPPED, skipped);
+}
+
+void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
+{
+    const tfos__node_feed *feed = node->feed;
+    if (feed == NULL) {
+        return;
+    }
+    tfos__node_feed_count(node, message);
     tfos__message_put_number(message, TFOS__FIELD_LANE_BYTES, (uint64_t)feed->memory_used);
     tfos__message_put_number(message, TFOS__FIELD_COUNT, tfos__bell_hungry(feed->bell) != 0 ? 1 : 0);
     tfos__message_put_string(message, TFOS__FIELD_TEXT, feed->queue_text);

@@ -63,6 +63,7 @@ void tfos__node_send_ended(tfos__node *node)
     tfos__message_put_text(&message, TFOS__FIELD_TEXT, text.at, text.count);
     tfos__message_put_text(&message, TFOS__FIELD_TAIL, tail.at, tail.count);
     tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, node->sequence + 1);
+    tfos__node_feed_count(node, &message);
     tfos__node_send(node, &message);
 }
 

@@ -264,6 +264,9 @@ void tfos__node_feed_say_all(tfos__node *node);
 /* Waits, for a moment, for the threads of producers elsewhere. */
 void tfos__feed_leave_far(void);
 
+/* Adds how many rows the program was fed, has taken and never will take. */
+void tfos__node_feed_count(const tfos__node *node, tfos__message *message);
+
 /* Fills in what REGISTER and BEAT say of the feed. The texts live until the next call. */
 void tfos__node_feed_register(const tfos__node *node, tfos__message *message);
 void tfos__node_feed_beat(tfos__node *node, tfos__message *message);

@@ -38,8 +38,8 @@ static void fail(tfos__http_answer *answer)
 
 static void answer_status(tfos__page_status status, void *context, const char *query, tfos__http_answer *answer)
 {
-    tfos__status_logs logs;
-    tfos__status_logs_parse(query, &logs);
+    tfos__status_wish logs;
+    tfos__status_wish_parse(query, &logs);
     char *text = status(context, &logs);
     answer->type = "application/json";
     if (text == NULL || tfos__buffer_append(&answer->body, text, strlen(text), NULL) != TFOS_OK) {
@@ -50,7 +50,7 @@ static void answer_status(tfos__page_status status, void *context, const char *q
 
 static void answer_metrics(tfos__page_status status, void *context, tfos__http_answer *answer)
 {
-    const tfos__status_logs none = {0};
+    const tfos__status_wish none = {0};
     char *text = status(context, &none);
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
     if (text == NULL || tfos__metrics_write(text, &answer->body, NULL) != TFOS_OK) {

@@ -20,7 +20,7 @@ typedef struct tfos__page tfos__page;
 
 /* `host` is the name by which people reach this machine. `status` makes the JSON text of tfos__status_json, which the
  * page frees; NULL when memory is short. */
-typedef char *(*tfos__page_status)(void *context, const tfos__status_logs *logs);
+typedef char *(*tfos__page_status)(void *context, const tfos__status_wish *logs);
 
 tfos_status tfos__page_open(uv_loop_t *loop, const char *host, const tfos__ports *ports, tfos__page_status status,
                             void *context, tfos__page **out, tfos_error *error);

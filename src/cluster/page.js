@@ -293,7 +293,8 @@ function showFeeds(nodes, feeds) {
   [...feeds].reverse().forEach((feed, at) => {
     const line = body.children[at] || makeFeedLine(body);
     const texts = [`${feed.feed} · ${feed.kind}`, feed.queue, feed.state, feed.epoch + 1, feed.partitions,
-      feed.complete, feed.feeding, feed.skipped, feed.rows];
+      feed.complete, feed.feeding, feed.skipped, feed.fed_rows ?? '–', feed.consumed_rows ?? '–',
+      feed.skipped_rows ?? '–'];
     texts.forEach((text, cell) => {
       const target = cell === 2 ? line.children[cell].firstChild : line.children[cell];
       setText(target, typeof text === 'number' ? count(text) : text);
@@ -303,18 +304,37 @@ function showFeeds(nodes, feeds) {
 }
 
 function makeFeedLine(body) {
-  const labels = ['Feed', 'Queue', 'State', 'Epoch', 'Partitions', 'Complete', 'Feeding', 'Skipped', 'Rows'];
+  const labels = ['Feed', 'Queue', 'State', 'Epoch', 'Partitions', 'Complete', 'Feeding', 'Skipped', 'Rows fed',
+    'Consumed', 'Skipped rows'];
+  const line = makeLine(body, labels, 3);
+  make('span', 'badge', line.children[2]);
+  return line;
+}
+
+function makeLine(body, labels, numbers) {
   const line = make('tr', '', body);
   line.setAttribute('role', 'row');
   labels.forEach((label, at) => {
-    const cell = make(at === 0 ? 'th' : 'td', at > 2 ? 'number' : '', line);
+    const cell = make(at === 0 ? 'th' : 'td', at >= numbers ? 'number' : '', line);
     cell.setAttribute('role', at === 0 ? 'rowheader' : 'cell');
     cell.dataset.label = label;
-    if (at === 2) {
-      make('span', 'badge', cell);
-    }
   });
   return line;
+}
+
+/* Those that somebody feeds now; the status has only the first of each feed. */
+function showPartitions(feeds) {
+  const body = element('partitions');
+  const shown = feeds.flatMap((feed) => (feed.under_way || []).map((each) => [feed.feed, ...each]));
+  element('partitions-section').hidden = shown.length === 0;
+  while (body.children.length > shown.length) {
+    body.lastChild.remove();
+  }
+  shown.forEach(([feed, partition, state, , fed, consumed, , attempts], at) => {
+    const line = body.children[at] || makeLine(body, ['Partition', 'State', 'Fed', 'Consumed', 'Attempts'], 2);
+    [`${partition} of feed ${feed}`, state, count(fed), count(consumed), count(attempts)]
+      .forEach((text, cell) => setText(line.children[cell], text));
+  });
 }
 
 function showRefused(connections) {
@@ -343,6 +363,7 @@ function show(status) {
   showTensorBoard(status.nodes);
   showNodes(status.nodes);
   showFeeds(status.nodes, status.feeds);
+  showPartitions(status.feeds);
   showRefused(status.connections);
   element('gone').hidden = true;
   lastSeen = new Date(); // by the reader's clock, which need not agree with the coordinator's

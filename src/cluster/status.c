@@ -7,7 +7,7 @@
 
 /* What is not UTF-8 (a program may print anything, and a log is cut where its memory ends) becomes U+FFFD, so that
  * every reader of JSON takes it. */
-enum { ENDED_BYTES = 500, FAILURE_BYTES = 100000, FEEDS_MOST = 50 };
+enum { ENDED_BYTES = 500, FAILURE_BYTES = 100000, FEEDS_MOST = 50, UNDER_WAY_MOST = 20, SCAN_MOST = 1 << 20 };
 
 static struct json_object *make_text(const char *text)
 {
@@ -71,17 +71,29 @@ static const char *phase_text(tfos__phase phase)
     return texts[phase];
 }
 
-void tfos__status_logs_parse(const char *query, tfos__status_logs *out)
+/* What stands behind a key in the query of an address, or NULL. */
+static const char *find_value(const char *query, const char *key)
 {
-    *out = (tfos__status_logs){0};
-    while (strncmp(query, "logs=", 5) != 0) {
+    while (query != NULL && strncmp(query, key, strlen(key)) != 0) {
         query = strchr(query, '&');
-        if (query == NULL) {
-            return;
-        }
-        query++;
+        query = query != NULL ? query + 1 : NULL;
     }
-    const char *at = query + 5;
+    return query != NULL ? query + strlen(key) : NULL;
+}
+
+void tfos__status_wish_parse(const char *query, tfos__status_wish *out)
+{
+    *out = (tfos__status_wish){0};
+    const char *partitions = find_value(query, "partitions=");
+    if (partitions != NULL) {
+        out->partitions = true;
+        out->all_feeds = strncmp(partitions, "all", 3) == 0;
+        out->feed = strtoull(partitions, NULL, 10);
+    }
+    const char *at = find_value(query, "logs=");
+    if (at == NULL) {
+        return;
+    }
     out->all = strncmp(at, "all", 3) == 0 && (at[3] == '\0' || at[3] == '&');
     while (*at >= '0' && *at <= '9' && out->count < sizeof out->index / sizeof out->index[0]) {
         char *end;
@@ -93,14 +105,14 @@ void tfos__status_logs_parse(const char *query, tfos__status_logs *out)
     }
 }
 
-static bool is_wanted(const tfos__status_logs *logs, uint32_t index)
+static bool is_wanted(const tfos__status_wish *wish, uint32_t index)
 {
-    for (size_t i = 0; i < logs->count && !logs->all; i++) {
-        if (logs->index[i] == index) {
+    for (size_t i = 0; i < wish->count && !wish->all; i++) {
+        if (wish->index[i] == index) {
             return true;
         }
     }
-    return logs->all;
+    return wish->all;
 }
 
 static struct json_object *describe_node(const tfos__roster *roster, uint32_t index, bool with_log, uint64_t now_ms)
@@ -135,7 +147,56 @@ static struct json_object *describe_node(const tfos__roster *roster, uint32_t in
     return object;
 }
 
-static struct json_object *describe_feed(const tfos__feed_view *feed)
+static const char *partition_text(tfos__partition_state state)
+{
+    static const char *const texts[] = {
+        [TFOS__PARTITION_IDLE] = "waiting",      [TFOS__PARTITION_FEEDING] = "feeding",
+        [TFOS__PARTITION_DRAINING] = "draining", [TFOS__PARTITION_FENCING] = "changing hands",
+        [TFOS__PARTITION_COMPLETE] = "complete", [TFOS__PARTITION_SKIPPED] = "skipped",
+    };
+    return texts[state];
+}
+
+/* In the order of partition_columns. An array for each, because there may be many. */
+static struct json_object *describe_partition(uint64_t number, const tfos__partition_view *view)
+{
+    struct json_object *list = json_object_new_array();
+    json_object_array_add(list, json_object_new_uint64(number));
+    json_object_array_add(list, json_object_new_string(partition_text(view->state)));
+    json_object_array_add(list, view->exhausted ? json_object_new_uint64(view->rows) : NULL);
+    json_object_array_add(list, json_object_new_uint64(view->sent));
+    json_object_array_add(list, json_object_new_uint64(view->consumed));
+    json_object_array_add(list, json_object_new_uint64(view->skipped));
+    json_object_array_add(list, json_object_new_uint64(view->attempts));
+    return list;
+}
+
+/* Rows of all partitions of the epoch; and the partitions that are wanted, or else the first that are under way. */
+static void add_partitions(struct json_object *object, const tfos__ledger *ledger, const tfos__feed_view *feed,
+                           const tfos__status_wish *wish)
+{
+    struct json_object *shown = json_object_new_array();
+    uint64_t fed = 0, consumed = 0, skipped = 0;
+    uint64_t most = wish->most_each > 0 ? wish->most_each : UINT64_MAX;
+    bool all = wish->partitions && (wish->all_feeds || wish->feed == feed->feed) && feed->counts.partitions <= most;
+    tfos__partition_view view;
+    for (uint64_t i = 0; i < SCAN_MOST && tfos__ledger_partition(ledger, feed->feed, i, &view); i++) {
+        fed += view.sent;
+        consumed += view.consumed;
+        skipped += view.skipped;
+        bool under_way = view.state != TFOS__PARTITION_IDLE && view.state < TFOS__PARTITION_COMPLETE;
+        if (all || (under_way && json_object_array_length(shown) < UNDER_WAY_MOST)) {
+            json_object_array_add(shown, describe_partition(i, &view));
+        }
+    }
+    add_number(object, "fed_rows", fed);
+    add_number(object, "consumed_rows", consumed);
+    add_number(object, "skipped_rows", skipped);
+    json_object_object_add(object, all ? "partition_list" : "under_way", shown);
+}
+
+static struct json_object *describe_feed(const tfos__feed_view *feed, const tfos__ledger *ledger,
+                                         const tfos__status_wish *wish)
 {
     struct json_object *object = json_object_new_object();
     const tfos__ledger_counts *counts = &feed->counts;
@@ -153,22 +214,25 @@ static struct json_object *describe_feed(const tfos__feed_view *feed)
     add_number(object, "dropped_rows", feed->dropped);
     add_number(object, "takeovers", counts->takeovers);
     add_number(object, "duplicate_rows", counts->duplicates);
+    if (!feed->inference) {
+        add_partitions(object, ledger, feed, wish);
+    }
     return object;
 }
 
 /* The last of them: a streaming job makes one for each batch. */
-static struct json_object *describe_feeds(const tfos__feeds *feeds)
+static struct json_object *describe_feeds(const tfos__feeds *feeds, const tfos__status_wish *wish)
 {
     struct json_object *list = json_object_new_array();
     tfos__feed_view view;
     size_t count = tfos__feeds_count(feeds);
     for (size_t i = count > FEEDS_MOST ? count - FEEDS_MOST : 0; tfos__feeds_view(feeds, i, &view); i++) {
-        json_object_array_add(list, describe_feed(&view));
+        json_object_array_add(list, describe_feed(&view, tfos__feeds_ledger(feeds), wish));
     }
     return list;
 }
 
-static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t index)
+static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t index, uint64_t now_ms)
 {
     tfos__fed fed;
     tfos__feeds_of_node(feeds, index, &fed);
@@ -176,6 +240,8 @@ static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t
         struct json_object *object = json_object_new_object();
         add_number(object, "fed_rows", fed.fed_rows);
         add_number(object, "consumed_rows", fed.consumed_rows);
+        add_number(object, "skipped_rows", fed.skipped_rows);
+        add_seconds(object, "counted_s", (double)(now_ms - fed.counted_ms) / 1000);
         add_seconds(object, "rows_per_s", fed.rows_per_second);
         add_number(object, "lane_bytes", fed.lane_bytes);
         json_object_object_add(object, "hungry", json_object_new_boolean(fed.hungry));
@@ -184,7 +250,7 @@ static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t
 }
 
 char *tfos__status_json(const tfos__roster *roster, const tfos__feeds *feeds, const tfos__peer_counts *counts,
-                        const tfos__status_logs *logs, uint64_t now_ms, uint64_t wall_ms)
+                        const tfos__status_wish *wish, uint64_t now_ms, uint64_t wall_ms)
 {
     const tfos__roster_options *options = tfos__roster_options_of(roster);
     struct json_object *object = json_object_new_object();
@@ -198,12 +264,12 @@ char *tfos__status_json(const tfos__roster *roster, const tfos__feeds *feeds, co
     add_number(object, "registered", tfos__roster_registered(roster));
     add_beginning(object, "failure", tfos__roster_failure(roster), FAILURE_BYTES);
     for (uint32_t i = 0; i < options->roles.nodes; i++) {
-        struct json_object *node = describe_node(roster, i, is_wanted(logs, i), now_ms);
-        add_fed(node, feeds, i);
+        struct json_object *node = describe_node(roster, i, is_wanted(wish, i), now_ms);
+        add_fed(node, feeds, i, now_ms);
         json_object_array_add(nodes, node);
     }
     json_object_object_add(object, "nodes", nodes);
-    json_object_object_add(object, "feeds", describe_feeds(feeds));
+    json_object_object_add(object, "feeds", describe_feeds(feeds, wish));
     add_number(peers, "accepted", counts->accepted);
     add_number(peers, "refused_key", counts->refused_key);
     add_number(peers, "refused_version", counts->refused_version);

@@ -13,6 +13,8 @@
 #include "base/status.h"
 #include "feed/ledger_state.h"
 
+enum { KEPT_PARTITIONS = 1 << 17 }; /* of closed feeds */
+
 tfos_status tfos__ledger_new(const tfos__ledger_calls *calls, tfos__ledger **out, tfos_error *error)
 {
     tfos__ledger *ledger = calloc(1, sizeof *ledger);
@@ -166,6 +168,22 @@ tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epo
     return TFOS_OK;
 }
 
+/* Partitions of closed feeds are kept for reports, the newest first, as long as there are not too many. */
+static void forget_old(tfos__ledger *ledger)
+{
+    uint64_t kept = 0;
+    for (tfos__feed_record *feed = ledger->feeds; feed != NULL; feed = feed->next) {
+        if (!feed->closed || feed->partition == NULL) {
+            continue;
+        }
+        kept += feed->about.partitions;
+        if (kept > KEPT_PARTITIONS) {
+            free(feed->partition);
+            feed->partition = NULL;
+        }
+    }
+}
+
 void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed)
 {
     tfos__feed_record *record = tfos__number_map_get(&ledger->feed, feed);
@@ -176,9 +194,8 @@ void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed)
     tfos__fail(&reason, TFOS_CANCELLED, "feed %" PRIu64 " was closed by the driver before this partition was fed",
                feed);
     leave_epoch(ledger, record, &reason);
-    free(record->partition);
-    record->partition = NULL;
     record->closed = true;
+    forget_old(ledger);
 }
 
 /* ---- marks and failures ---- */
@@ -309,16 +326,24 @@ bool tfos__ledger_count(const tfos__ledger *ledger, uint64_t feed, tfos__ledger_
 bool tfos__ledger_partition(const tfos__ledger *ledger, uint64_t feed, uint64_t partition, tfos__partition_view *out)
 {
     const tfos__feed_record *record = tfos__number_map_get(&ledger->feed, feed);
-    if (record == NULL || record->closed || partition >= record->about.partitions) {
+    if (record == NULL || record->partition == NULL || partition >= record->about.partitions) {
         return false;
     }
     const tfos__partition_record *found = &record->partition[partition];
     tfos__partition_state state = (tfos__partition_state)found->state;
+    bool over = tfos__ledger_is_over(record);
+    uint64_t sent = found->sent > found->fed ? found->sent : found->fed;
     *out = (tfos__partition_view){
-        .state = state == TFOS__PARTITION_IDLE && record->ended ? TFOS__PARTITION_SKIPPED : state,
+        .state = state == TFOS__PARTITION_IDLE && over ? TFOS__PARTITION_SKIPPED : state,
         .rows = found->exhausted ? found->rows : 0,
         .attempts = found->attempts,
         .fed = found->fed,
+        .sent = found->exhausted ? found->rows : sent,
+        .consumed = found->taken,
+        .exhausted = found->exhausted,
     };
+    if (out->state == TFOS__PARTITION_COMPLETE || out->state == TFOS__PARTITION_SKIPPED) {
+        out->skipped = out->sent > out->consumed ? out->sent - out->consumed : 0;
+    }
     return true;
 }

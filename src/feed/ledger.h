@@ -74,8 +74,8 @@ void tfos__ledger_free(tfos__ledger *ledger);
 tfos_status tfos__ledger_open(tfos__ledger *ledger, const tfos__ledger_feed *feed, tfos_error *error);
 tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epoch, tfos_error *error);
 
-/* The driver is done with a feed: producers that it still has are sent home. Its counts are kept for reports, the rest
- * is freed. */
+/* The driver is done with a feed: producers that it still has are sent home. Its counts are kept for reports, and for a
+ * while its partitions; the rest is freed. */
 void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed);
 
 /* A producer asks to feed; calls.answer follows, now or later. */
@@ -86,6 +86,9 @@ void tfos__ledger_exhaust(tfos__ledger *ledger, uint64_t producer, uint64_t rows
 
 /* … and all of them were consumed. */
 void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer);
+
+/* What a producer says meanwhile, for reports: it has fed the rows before `fed`, and so many of them were consumed. */
+void tfos__ledger_progress(tfos__ledger *ledger, uint64_t producer, uint64_t fed, uint64_t consumed);
 
 /* A producer found a row that cannot be fed: the feed fails, every later attempt gets this error at once. The message
  * is the producer's. */
@@ -146,8 +149,13 @@ typedef struct tfos__partition_view {
     uint64_t rows;     /* known when exhausted */
     uint64_t attempts; /* that were let in */
     uint64_t fed;      /* rows known to have been committed by attempts that left */
+    uint64_t sent;     /* rows known to have been committed by anybody, … */
+    uint64_t consumed; /* … of which so many were taken … */
+    uint64_t skipped;  /* … and so many never will be */
+    bool exhausted;    /* `rows` is known */
 } tfos__partition_view;
 
+/* False for an unknown feed, one that was closed long ago, and behind the last partition. */
 bool tfos__ledger_partition(const tfos__ledger *ledger, uint64_t feed, uint64_t partition, tfos__partition_view *out);
 
 #endif

@@ -445,6 +445,15 @@ void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uin
     }
 }
 
+void tfos__ledger_progress(tfos__ledger *ledger, uint64_t producer, uint64_t fed, uint64_t consumed)
+{
+    const tfos__producer_record *record = tfos__number_map_get(&ledger->producer, producer);
+    if (record != NULL && record->state == TFOS__PRODUCER_ADMITTED) {
+        record->partition->sent = fed;
+        record->partition->taken = consumed < fed ? consumed : fed;
+    }
+}
+
 void tfos__ledger_fence_again(tfos__ledger *ledger, uint32_t node)
 {
     for (const tfos__feed_record *feed = ledger->feeds; feed != NULL; feed = feed->next) {

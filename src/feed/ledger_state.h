@@ -40,6 +40,8 @@ struct tfos__partition_record {
     tfos__producer_record *waiting; /* the first of those that are parked; it has a holder then */
     uint64_t rows;                  /* when it is exhausted */
     uint64_t fed;                   /* by attempts that left */
+    uint64_t sent;                  /* what the last attempt said that it had fed, counted from the first row, … */
+    uint64_t taken;                 /* … and how many of these were consumed */
     uint64_t attempt;               /* the last one that was let in */
     uint32_t attempts;
     uint8_t state;  /* tfos__partition_state, but SKIPPED: what is idle in a feed that has ended is skipped */
@@ -49,7 +51,7 @@ struct tfos__partition_record {
 struct tfos__feed_record {
     tfos__ledger_feed about;
     tfos__feed_record *next;
-    tfos__partition_record *partition; /* NULL when closed */
+    tfos__partition_record *partition; /* NULL when it was closed long ago */
     tfos__producer_record *producers;
     tfos__producer_record *fences; /* producers that are gone */
     tfos_error *failure;           /* why it has failed; NULL if there was no memory to keep that */

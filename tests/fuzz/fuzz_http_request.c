@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static const char root[] = "/0123456789abcdef0123456789abcdef/";
 
-static char *give_status(void *context, const tfos__status_logs *logs)
+static char *give_status(void *context, const tfos__status_wish *logs)
 {
     (void)context;
     require(logs->count <= sizeof logs->index / sizeof logs->index[0], "more logs than there is room for");

@@ -145,19 +145,55 @@ def test_partitions_of_any_size(sc, answers):
 
 
 def test_report_says_what_was_fed(sc, answers):
+    """The numbers are those of the end as soon as train has returned."""
     cluster = start(sc, answers.program(take_all))
     try:
-        cluster.train(sc.parallelize(range(5000), 3), 2)
-
-        def fed_rows():
-            """Nodes tell what they have now and then."""
-            return [sum(node[key] for node in cluster.feed_report()["nodes"]) for key in ("fed_rows", "consumed_rows")]
-
-        wait_for(lambda: fed_rows() == [10_000, 10_000], 10)
-        (feed,) = cluster.feed_report()["feeds"]
+        for times in (1, 2):
+            cluster.train(sc.parallelize(range(5000), 3), 2)
+            report = cluster.feed_report()
+            sums = {key: sum(node[key] for node in report.nodes) for key in ("fed_rows", "consumed_rows")}
+            assert sums == {"fed_rows": times * 10_000, "consumed_rows": times * 10_000}
+            feed = report["feeds"][-1]
+            assert (feed["queue"], feed["epoch"], feed["partitions"], feed["complete"]) == ("input", 1, 3, 3)
+            assert (feed["fed_rows"], feed["consumed_rows"], feed["skipped_rows"]) == (5000, 5000, 0)
+            rows = {each.partition: each for each in report.partitions if each.feed == feed["feed"]}
+            sizes = {0: 1666, 1: 1667, 2: 1667}
+            assert {number: each[2:] for number, each in rows.items()} == {
+                number: ("complete", size, size, size, 0, 1) for number, size in sizes.items()
+            }
+            assert f"{3 * times} partitions are complete" in str(report) and "consumed_rows" in str(report)
     finally:
         cluster.shutdown(timeout=60)
-    assert (feed["queue"], feed["epoch"], feed["partitions"], feed["complete"]) == ("input", 1, 3, 3)
+    assert len(cluster.feed_report().partitions) == len(cluster.feed_report().partitions)  # when all is over, too
+
+
+def test_report_says_what_was_skipped(sc, tmp_path):
+    """The only program takes ten rows and wants no more."""
+    path = str(tmp_path / "reported")
+
+    def look(args, ctx):
+        feed = ctx.get_data_feed()
+        feed.next_batch(10)
+        feed.terminate()
+        while not os.path.exists(path):
+            time.sleep(0.02)
+
+    cluster = start(sc, look, workers=1)
+    try:
+        cluster.train(sc.parallelize(range(40_000), 40), 1)
+        report = cluster.feed_report()
+    finally:
+        open(path, "w").close()
+        cluster.shutdown(timeout=60)
+    states = Counter(each.state for each in report.partitions)
+    assert len(report.partitions) == 40 and states["skipped"] > 30 and set(states) <= {"skipped", "complete"}
+    for each in report.partitions:
+        assert each.fed == each.consumed + each.skipped
+    consumed = sum(each.consumed for each in report.partitions)
+    assert consumed == report.nodes[0]["consumed_rows"] >= 10
+    assert "skipped" in str(report)
+    last = cluster.feed_report()  # what was so when the cluster ended
+    assert last.nodes[0]["consumed_rows"] == consumed and len(last.partitions) == 40
 
 
 def test_terminate_ends_the_feed_for_all_and_leaves_partitions_out(sc, answers):

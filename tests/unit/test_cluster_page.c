@@ -29,9 +29,9 @@ static const char sample[] =
     "\"dropped_rows\":5,\"duplicate_rows\":6}],"
     "\"connections\":{\"accepted\":7,\"refused_key\":1,\"refused_version\":2,\"refused_slow\":3,\"refused_other\":4}}";
 
-static tfos__status_logs asked;
+static tfos__status_wish asked;
 
-static char *give_sample(void *context, const tfos__status_logs *logs)
+static char *give_sample(void *context, const tfos__status_wish *logs)
 {
     asked = *logs;
     return context == NULL ? strdup(sample) : NULL;
@@ -135,25 +135,25 @@ static void gives_the_status(void **state)
 
 static void reads_whose_logs_are_wanted(void **state)
 {
-    tfos__status_logs logs;
+    tfos__status_wish logs;
     char many[1024] = "logs=";
     (void)state;
-    tfos__status_logs_parse("", &logs);
+    tfos__status_wish_parse("", &logs);
     assert_true(!logs.all && logs.count == 0);
-    tfos__status_logs_parse("x=1&logs=all&y", &logs);
+    tfos__status_wish_parse("x=1&logs=all&y", &logs);
     assert_true(logs.all);
-    tfos__status_logs_parse("logs=allow", &logs);
+    tfos__status_wish_parse("logs=allow", &logs);
     assert_true(!logs.all && logs.count == 0);
-    tfos__status_logs_parse("logs=7,,8", &logs);
+    tfos__status_wish_parse("logs=7,,8", &logs);
     assert_true(logs.count == 1 && logs.index[0] == 7);
-    tfos__status_logs_parse("logs=99999999999999999999999,3,x", &logs);
+    tfos__status_wish_parse("logs=99999999999999999999999,3,x", &logs);
     assert_true(logs.count == 1 && logs.index[0] == 3);
-    tfos__status_logs_parse("logs=-1", &logs);
+    tfos__status_wish_parse("logs=-1", &logs);
     assert_int_equal(logs.count, 0);
     for (size_t i = 0; i < 200; i++) {
         strcat(many, "1,");
     }
-    tfos__status_logs_parse(many, &logs);
+    tfos__status_wish_parse(many, &logs);
     assert_int_equal(logs.count, sizeof logs.index / sizeof logs.index[0]);
 }
 
@@ -252,8 +252,8 @@ static struct json_object *status_with(const tfos__roster *roster, const tfos__f
                                        uint64_t now_ms)
 {
     const tfos__peer_counts counts = {.accepted = 1};
-    tfos__status_logs logs;
-    tfos__status_logs_parse(query, &logs);
+    tfos__status_wish logs;
+    tfos__status_wish_parse(query, &logs);
     char *text = tfos__status_json(roster, feeds, &counts, &logs, now_ms, 0);
     assert_non_null(text);
     assert_int_equal(tfos__utf8_valid_prefix(text, strlen(text)), strlen(text));
@@ -344,6 +344,13 @@ static void expect_number(struct json_object *object, const char *key, double ex
     }
 }
 
+static void expect_text(struct json_object *object, const char *key, const char *expected)
+{
+    struct json_object *value = json_object_object_get(object, key);
+    assert_non_null(value);
+    assert_string_equal(json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN), expected);
+}
+
 static void shows_what_was_fed(void **state)
 {
     (void)state;
@@ -356,6 +363,7 @@ static void shows_what_was_fed(void **state)
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, 700);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, 600);
+    tfos__message_put_number(&message, TFOS__FIELD_SKIPPED, 5);
     tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, 65536);
     tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
     tfos__feeds_hear_node(feeds, 1, &message, 4000);
@@ -372,11 +380,17 @@ static void shows_what_was_fed(void **state)
     tfos__feeds_obey(feeds, &message, 4000);
     message.type = TFOS__MESSAGE_ADMIT;
     tfos__feeds_hear_producer(feeds, 9, &message, 4000);
+    tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 40);
+    tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, 30);
+    tfos__feeds_hear_producer(feeds, 9, &message, 4000);
     struct json_object *status = status_with(roster, feeds, "", 4000);
     assert_null(of_node(status, 0, "feed"));
     struct json_object *fed = of_node(status, 1, "feed");
     expect_number(fed, "fed_rows", 700);
     expect_number(fed, "consumed_rows", 600);
+    expect_number(fed, "skipped_rows", 5);
+    expect_number(fed, "counted_s", 0);
     expect_number(fed, "lane_bytes", 65536);
     expect_number(fed, "rows_per_s", 300);
     assert_true(json_object_get_boolean(json_object_object_get(fed, "hungry")));
@@ -389,7 +403,22 @@ static void shows_what_was_fed(void **state)
     expect_number(last, "feeding", 1);
     expect_number(last, "skipped", 0);
     assert_string_equal(json_object_get_string(json_object_object_get(last, "state")), "open");
+    expect_number(last, "fed_rows", 40);
+    expect_number(last, "consumed_rows", 30);
+    expect_text(last, "under_way", "[[0,\"feeding\",null,40,30,0,1]]");
+    assert_null(json_object_object_get(last, "partition_list"));
     json_object_put(status);
+    static const char every[] = "[[0,\"feeding\",null,40,30,0,1],[1,\"waiting\",null,0,0,0,0],"
+                                "[2,\"waiting\",null,0,0,0,0]]";
+    static const char *const queries[] = {"logs=1&partitions=60", "partitions=all"};
+    for (size_t i = 0; i < 2; i++) {
+        status = status_with(roster, feeds, queries[i], 4000);
+        list = json_object_object_get(status, "feeds");
+        expect_text(json_object_array_get_idx(list, 49), "partition_list", every);
+        assert_true((json_object_object_get(json_object_array_get_idx(list, 48), "partition_list") != NULL) ==
+                    (i == 1));
+        json_object_put(status);
+    }
     tfos__feeds_end(feeds);
     status = status_with(roster, feeds, "", 4000);
     last = json_object_array_get_idx(json_object_object_get(status, "feeds"), 49);

@@ -160,7 +160,64 @@ static void expect_partition(const story *s, uint64_t partition, tfos__partition
     assert_int_equal(view.fed, fed);
 }
 
+static void expect_rows(const story *s, uint64_t partition, uint64_t sent, uint64_t consumed, uint64_t skipped)
+{
+    tfos__partition_view view;
+    assert_true(tfos__ledger_partition(s->ledger, 1, partition, &view));
+    assert_int_equal(view.sent, sent);
+    assert_int_equal(view.consumed, consumed);
+    assert_int_equal(view.skipped, skipped);
+}
+
 /* ---- the usual ---- */
+
+static void test_progress_is_reported(void **state)
+{
+    (void)state;
+    story s;
+    start_feed(&s, 2, DETERMINATE);
+    admit(&s, 10, 0);
+    admit(&s, 11, 1);
+    admit(&s, 12, 1); /* parked: it has fed nothing */
+    tfos__ledger_progress(s.ledger, 10, 50, 20);
+    tfos__ledger_progress(s.ledger, 11, 7, 9); /* no more can be consumed than was fed */
+    tfos__ledger_progress(s.ledger, 12, 99, 99);
+    tfos__ledger_progress(s.ledger, 77, 1, 1);
+    expect_rows(&s, 0, 50, 20, 0);
+    expect_rows(&s, 1, 7, 7, 0);
+    tfos__ledger_exhaust(s.ledger, 10, 60);
+    expect_rows(&s, 0, 60, 20, 0);
+    tfos__ledger_progress(s.ledger, 10, 60, 58); /* a program has left two behind */
+    tfos__ledger_complete(s.ledger, 10);
+    expect_rows(&s, 0, 60, 58, 2);
+    tfos__ledger_end(s.ledger, 1);
+    tfos__ledger_progress(s.ledger, 11, 9, 8);
+    expect_rows(&s, 1, 9, 8, 0); /* it may still be taken */
+    leave(&s, 11, 0);
+    expect_rows(&s, 1, 9, 8, 1);
+    tfos__ledger_close(s.ledger, 1);
+    expect_rows(&s, 1, 9, 8, 1);
+    tfos__ledger_free(s.ledger);
+}
+
+static void test_partitions_of_old_feeds_are_forgotten(void **state)
+{
+    (void)state;
+    enum { FEEDS = 5, PARTITIONS = 1 << 16 };
+    story s;
+    tfos__partition_view view;
+    start_feed(&s, 1, DETERMINATE);
+    for (uint64_t feed = 2; feed < 2 + FEEDS; feed++) {
+        const tfos__ledger_feed about = {.feed = feed, .partitions = PARTITIONS, .determinate = true};
+        assert_int_equal(tfos__ledger_open(s.ledger, &about, NULL), TFOS_OK);
+        tfos__ledger_close(s.ledger, feed);
+    }
+    assert_true(tfos__ledger_partition(s.ledger, 1 + FEEDS, 0, &view));
+    assert_true(tfos__ledger_partition(s.ledger, FEEDS, 0, &view));
+    assert_false(tfos__ledger_partition(s.ledger, FEEDS - 1, 0, &view));
+    assert_true(tfos__ledger_partition(s.ledger, 1, 0, &view)); /* it is open */
+    tfos__ledger_free(s.ledger);
+}
 
 static void test_two_partitions_are_fed(void **state)
 {
@@ -686,7 +743,9 @@ static void test_closing(void **state)
     expect(&s, "");
     assert_int_equal(counts_of(&s).complete, 1);
     assert_int_equal(counts_of(&s).rows, 6);
-    assert_false(tfos__ledger_partition(s.ledger, 1, 0, &view));
+    expect_partition(&s, 0, TFOS__PARTITION_SKIPPED, 0, 1, 0); /* kept for reports */
+    expect_partition(&s, 2, TFOS__PARTITION_COMPLETE, 6, 1, 0);
+    assert_false(tfos__ledger_partition(s.ledger, 1, 3, &view));
     admit(&s, 12, 1);
     expect(&s, "12 failed; ");
     assert_non_null(strstr(s.error.message, "closed"));
@@ -902,6 +961,8 @@ static void test_breaking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_progress_is_reported),
+        cmocka_unit_test(test_partitions_of_old_feeds_are_forgotten),
         cmocka_unit_test(test_two_partitions_are_fed),
         cmocka_unit_test(test_a_feed_without_partitions),
         cmocka_unit_test(test_what_is_out_of_turn_changes_nothing),
