@@ -50,7 +50,8 @@ class FeedReport(dict):
         shown = _table(Partition._fields, [each._asdict() for each in open_ones[:_SHOWN]])
         more = len(open_ones) - _SHOWN
         complete = len(self.partitions) - len(open_ones)
-        tail = [f"{complete} partitions are complete"] + ([f"{more} more are not"] if more > 0 else [])
+        tail = [f"{complete} partitions are complete"] if self.partitions else []
+        tail += [f"{more} more are not"] if more > 0 else []
         return "\n\n".join(part for part in (feeds, nodes, shown, "; ".join(tail)) if part)
 
 
