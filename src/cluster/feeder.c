@@ -193,7 +193,6 @@ typedef struct choice {
     tfos__place *place; /* NULL: nobody can take anything now */
     size_t hungry;      /* how many nodes are */
     size_t here;        /* nodes on this machine */
-    bool answer_comes;  /* a hungry one will say in a moment whether there is a lane for it */
 } choice;
 
 /* Asks for a lane where somebody is hungry, and where there is none anywhere else. */
@@ -283,9 +282,16 @@ static size_t need_of(const tfos_feeder *feeder, const tfos__place *place, size_
     return need < ring ? need : ring; /* where both do not fit at once, the row waits until the schema is read */
 }
 
+/* Whether a node will say in a moment if there is a lane for us. */
+static bool answer_comes(const tfos__place *place)
+{
+    return place->asked && place->lane == NULL && !place->busy && tfos__clock_ms() < place->asked_ms + ANSWER_MS;
+}
+
 static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tfos_error *error)
 {
     uint64_t since = UINT64_MAX;
+    uint64_t coming_since = UINT64_MAX; /* of those whose lane is on its way */
     size_t room = 0;
     *out = (choice){0};
     TFOS_TRY(ask_for_lanes(feeder, error));
@@ -299,8 +305,9 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
         uint64_t hungry = tfos__bell_hungry(place->bell);
         out->here++;
         out->hungry += hungry != 0 ? 1 : 0;
-        out->answer_comes |= hungry != 0 && place->asked && place->lane == NULL && !place->busy &&
-                             tfos__clock_ms() < place->asked_ms + ANSWER_MS;
+        if (hungry != 0 && hungry < coming_since && answer_comes(place)) {
+            coming_since = hungry;
+        }
         size_t gap;
         size_t need = place->lane != NULL ? need_of(feeder, place, row_bytes) : 0;
         size_t bytes = place->lane != NULL ? room_of(feeder, place, need, &gap) : 0;
@@ -319,8 +326,8 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
     if (only != NULL && out->place != only) {
         out->place = NULL; /* somebody else is hungry: as soon as this one has acknowledged */
     }
-    if (since == UINT64_MAX && out->answer_comes) {
-        out->place = NULL; /* rows for those who have some can wait until the hungry one has its lane */
+    if (coming_since < since) {
+        out->place = NULL; /* whoever is hungry for longest comes first, as soon as it has its lane */
     }
     return TFOS_OK;
 }
