@@ -133,6 +133,8 @@ def all_suites():
     oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
     spark35 = [["scripts/setup-python", "build/venv-spark35", "requirements-spark35.txt", "11", "11"]]
     fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
+    storms = [f"TFOS_STORMS={os.environ.get('TFOS_STORMS', '20')}"]
+    storm_test = ("tests/python/test_feed_storm.py",)
     return [
         ctest_suite("c", "release", options=["-DTFOS_JVM=ON"]),
         text_suite("tidy", [release, [sys.executable, "tests/tidy/tidy.py"]]),
@@ -144,6 +146,7 @@ def all_suites():
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
         pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK),
+        pytest_suite("python-storms", ".venv", in_default=False, tests=storm_test, variables=storms),
         pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
     ]
