@@ -215,7 +215,8 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
 }
 
 /* The node elsewhere that has not acknowledged everything yet; NULL: there is none. Nobody else is fed before it has:
- * what an attempt has committed must be the first rows of its partition. */
+ * what an attempt has committed must be the first rows of its partition. That takes as long as the network does, and
+ * never depends on a program: see room_of. */
 static const tfos__place *find_unacknowledged(const tfos_feeder *feeder)
 {
     for (size_t i = 0; i < feeder->place_count; i++) {
@@ -264,12 +265,12 @@ static tfos_status look_for_starving(tfos_feeder *feeder, tfos_error *error)
 }
 
 /* Bytes that an entry of `least` bytes or more can have now. What a stand-in reads is sent over the network: there the
- * whole lane is under way. */
+ * whole lane may be under way, but never more than the node has room for, so that it acknowledges at once. */
 static size_t room_of(const tfos_feeder *feeder, const tfos__place *place, size_t least, size_t *gap)
 {
     *gap = 0;
     if (place->stand_in != NULL) {
-        return tfos__lane_free_bytes(place->lane);
+        return tfos__stand_in_room(place->stand_in, place->lane);
     }
     return tfos__lane_room(place->lane, WINDOW * (size_t)feeder->batch_bytes, least, gap);
 }

@@ -156,4 +156,7 @@ void tfos__stand_in_close(tfos__stand_in *stand_in, tfos_error *why);
 
 void tfos__stand_in_wake(const tfos__stand_in *stand_in);
 
+/* Bytes that can be committed to its lane and for which there is room in the node's. */
+size_t tfos__stand_in_room(tfos__stand_in *stand_in, const tfos__lane *lane);
+
 #endif

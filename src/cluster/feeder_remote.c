@@ -6,8 +6,10 @@
  *            ◄═ results ══          ◄── LANE_STATE, ENTRY ──     ◄═ results ══
  *
  * The room of an entry is given back when the node has committed it to its own lane, so whatever is in the lane here
- * has not been acknowledged; rows count as consumed when the program there has consumed them. Results that find no room
- * are kept, for a producer may wait for room for its rows at the same time. */
+ * has not been acknowledged; rows count as consumed when the program there has consumed them. An entry is sent only
+ * when the node has room for it: the node says how many bytes that are (the credit), so it never has to wait for its
+ * program with what it was sent. Results that find no room are kept, for a producer may wait for room for its rows at
+ * the same time. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -41,12 +43,13 @@ struct tfos__stand_in {
     tfos__packet request;
     tfos__lane *lane; /* NULL: the node has not granted one */
     tfos__lane *results;
-    size_t sent;           /* bytes of the lane that were sent and are not acknowledged */
-    uint64_t acknowledged; /* bytes, since the beginning */
-    uint64_t consumed;     /* rows */
-    bool ended;            /* LANE_END was sent */
-    tfos__buffer kept;     /* results that are not in the lane yet */
-    size_t kept_done;      /* bytes of them that are */
+    size_t sent;             /* bytes of the lane that were sent and are not acknowledged */
+    uint64_t acknowledged;   /* bytes, since the beginning */
+    _Atomic uint64_t credit; /* bytes, since the beginning, that the node has room for; the producer looks, too */
+    uint64_t consumed;       /* rows */
+    bool ended;              /* LANE_END was sent */
+    tfos__buffer kept;       /* results that are not in the lane yet */
+    size_t kept_done;        /* bytes of them that are */
     bool results_over;
     bool hungry;
     bool met; /* the node has said how things are */
@@ -67,7 +70,7 @@ static tfos_status send_entry(tfos__stand_in *self, const uint8_t *bytes, size_t
     return TFOS_OK;
 }
 
-/* Sends what the producer has committed. */
+/* Sends what the producer has committed, as far as the node has room for it. */
 static tfos_status carry(tfos__stand_in *self, bool *moved, tfos_error *error)
 {
     const uint8_t *bytes;
@@ -77,6 +80,9 @@ static tfos_status carry(tfos__stand_in *self, bool *moved, tfos_error *error)
     while (self->sent < count) {
         tfos__entry entry;
         TFOS_TRY(tfos__entry_read(bytes + self->sent, count - self->sent, &entry, error));
+        if (self->acknowledged + self->sent + entry.bytes > atomic_load(&self->credit)) {
+            return TFOS_OK;
+        }
         TFOS_TRY(send_entry(self, bytes + self->sent, entry.bytes, error));
         self->sent += entry.bytes;
         *moved = true;
@@ -129,6 +135,7 @@ static tfos_status hand_out_lane(tfos__stand_in *self, const tfos__message *mess
     if (inference) {
         TFOS_TRY(tfos__lane_new((size_t)bytes, &self->request.id, &self->results, error));
     }
+    atomic_store(&self->credit, bytes);
     const int fds[] = {tfos__lane_fd(self->lane), inference ? tfos__lane_fd(self->results) : -1};
     tfos__packet_init(&packet, TFOS__PACKET_LANE);
     packet.id = self->request.id;
@@ -160,14 +167,20 @@ static tfos_status take_state(tfos__stand_in *self, const tfos__message *message
         return TFOS_OK;
     }
     uint64_t more = acknowledged - self->acknowledged;
+    uint64_t credit = tfos__message_number(message, TFOS__FIELD_CREDIT);
     if (acknowledged < self->acknowledged || more > self->sent || more % TFOS__LANE_ALIGN != 0 ||
         consumed < self->consumed) {
         return tfos__fail(error, TFOS_CORRUPT, "%s acknowledged what was not sent", self->host);
+    }
+    if (credit < atomic_load(&self->credit) || credit - acknowledged > tfos__lane_ring_bytes(self->lane)) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s says that it has room for %llu bytes in a lane of %zu", self->host,
+                          (unsigned long long)(credit - acknowledged), tfos__lane_ring_bytes(self->lane));
     }
     tfos__lane_take_rows(self->lane, consumed - self->consumed);
     tfos__lane_release(self->lane, (size_t)more);
     self->sent -= (size_t)more;
     self->acknowledged = acknowledged;
+    atomic_store(&self->credit, credit);
     self->consumed = consumed;
     self->results_over = (flags & TFOS__LANE_RESULTS_OVER) != 0;
     if ((flags & TFOS__LANE_GIVEN_UP) != 0) {
@@ -417,6 +430,16 @@ void tfos__stand_in_close(tfos__stand_in *self, tfos_error *why)
         *why = self->error;
     }
     free_stand_in(self);
+}
+
+size_t tfos__stand_in_room(tfos__stand_in *self, const tfos__lane *lane)
+{
+    tfos__lane_counts counts;
+    uint64_t credit = atomic_load(&self->credit);
+    size_t here = tfos__lane_free_bytes(lane);
+    tfos__lane_count(lane, &counts);
+    uint64_t there = credit > counts.head ? credit - counts.head : 0;
+    return there < here ? (size_t)there : here;
 }
 
 void tfos__stand_in_wake(const tfos__stand_in *self)

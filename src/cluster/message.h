@@ -60,7 +60,7 @@
     X(BUSY, 39, "node → producer elsewhere: a lane comes later")                                                       \
     X(ENTRY, 40, "producer ↔ node elsewhere: an entry, or a result, of LANE_BYTES: PIECE, the first or the next")      \
     X(LANE_END, 41, "producer → node elsewhere: that was the last entry")                                              \
-    X(LANE_STATE, 42, "node → producer elsewhere: LANE_BYTES committed, rows CONSUMED, COUNT: hungry, LANE_FLAGS")
+    X(LANE_STATE, 42, "node → producer elsewhere: LANE_BYTES committed, CREDIT, CONSUMED, COUNT: hungry, LANE_FLAGS")
 
 typedef enum tfos__message_type {
 #define TFOS__MESSAGE_ENUM(name, value, text) TFOS__MESSAGE_##name = (value),
@@ -141,7 +141,8 @@ typedef enum tfos__message_type {
     X(LANE_BYTES, 69, 0)   /* BEAT: memory of lanes; ENTRY: of the whole of it; LANE_STATE: since the beginning */     \
     X(PIECE, 70, 1 << 20)  /* ENTRY: bytes of it */                                                                    \
     X(LANE_FLAGS, 71, 0)   /* TFOS__LANE_… */                                                                        \
-    X(SKIPPED, 72, 0)      /* BEAT: rows that were fed and never will be taken */
+    X(SKIPPED, 72, 0)      /* BEAT: rows that were fed and never will be taken */                                      \
+    X(CREDIT, 73, 0)       /* LANE_STATE: bytes, since the beginning, that there is room for */
 
 typedef enum tfos__field {
 #define TFOS__FIELD_ENUM(name, number, most) TFOS__FIELD_##name = (number),

@@ -1,6 +1,7 @@
 /* Producers elsewhere. Each has a connection over TLS and a thread of its own here, which is to this node what any
  * producer on its machine is: it asks for a lane through the node's own Unix socket, so that memory, fences and ends
- * are dealt with in one place. The thread commits entries as they come and says what has become of them. */
+ * are dealt with in one place. The thread commits entries as they come and says what has become of them, and how much
+ * room there is: nothing is sent that does not fit, so it always reads and commits, whatever the program does. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -60,6 +61,7 @@ typedef struct visitor {
 
     /* What was said last. */
     uint64_t said_committed;
+    uint64_t said_credit;
     uint64_t said_consumed;
     uint64_t said_flags;
     bool said_hungry;
@@ -84,20 +86,24 @@ static tfos_status say_state(visitor *v, bool results_over, tfos_error *error)
     tfos__lane_counts counts = {0};
     tfos__message message;
     bool hungry = tfos__bell_hungry(place->bell) != 0;
+    uint64_t credit = 0;
     if (place->lane != NULL) {
         tfos__lane_count(place->lane, &counts);
+        credit = counts.tail + tfos__lane_ring_bytes(place->lane);
     }
     uint64_t flags = flags_of(v, &counts, results_over);
-    if (v->committed == v->said_committed && counts.consumed_rows == v->said_consumed && hungry == v->said_hungry &&
-        flags == v->said_flags) {
+    if (v->committed == v->said_committed && credit == v->said_credit && counts.consumed_rows == v->said_consumed &&
+        hungry == v->said_hungry && flags == v->said_flags) {
         return TFOS_OK;
     }
     v->said_committed = v->committed;
+    v->said_credit = credit;
     v->said_consumed = counts.consumed_rows;
     v->said_hungry = hungry;
     v->said_flags = flags;
     tfos__message_init(&message, TFOS__MESSAGE_LANE_STATE);
     tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, v->committed);
+    tfos__message_put_number(&message, TFOS__FIELD_CREDIT, credit);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, counts.consumed_rows);
     tfos__message_put_number(&message, TFOS__FIELD_COUNT, hungry ? 1 : 0);
     tfos__message_put_number(&message, TFOS__FIELD_LANE_FLAGS, flags);
@@ -151,7 +157,8 @@ static tfos_status say_all(visitor *v, tfos_error *error)
 
 /* ---- entries ---- */
 
-/* Room in the lane for the whole entry. CANCELLED: the lane takes nothing more. */
+/* Room in the lane for the whole entry: there is, for no task sends more than it was told. CANCELLED: the lane takes
+ * nothing more. */
 static tfos_status begin_entry(visitor *v, uint64_t bytes, tfos_error *error)
 {
     const tfos__place *place = place_of(v);
@@ -160,20 +167,13 @@ static tfos_status begin_entry(visitor *v, uint64_t bytes, tfos_error *error)
         return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent an entry of %llu bytes",
                           (unsigned long long)bytes);
     }
-    for (;;) {
-        uint32_t seen = tfos__bell_read(v->self.bell);
-        tfos_status status = tfos__lane_reserve(place->lane, (size_t)bytes, &v->entry, error);
-        if (status != TFOS_END) {
-            v->entry_bytes = (size_t)bytes;
-            v->entry_done = 0;
-            return status;
-        }
-        TFOS_TRY(say_all(v, error));
-        if (is_leaving(NULL)) {
-            return tfos__fail(error, TFOS_CANCELLED, "the node is going away");
-        }
-        tfos__bell_wait(v->self.bell, seen, IDLE_MS);
-    }
+    v->entry_bytes = (size_t)bytes;
+    v->entry_done = 0;
+    tfos_status status = tfos__lane_reserve(place->lane, (size_t)bytes, &v->entry, error);
+    return status != TFOS_END ? status
+                              : tfos__fail(error, TFOS_CORRUPT,
+                                           "a task elsewhere sent an entry of %llu bytes, and there is room for %zu",
+                                           (unsigned long long)bytes, tfos__lane_free_bytes(place->lane));
 }
 
 static tfos_status commit_entry(visitor *v, tfos_error *error)

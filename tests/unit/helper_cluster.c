@@ -11,7 +11,9 @@
  *   idle        does not open it
  *   infer       gives twice each number back
  *   few:N       like infer, but gives no result to N rows and exits
- *   slow:N      takes rows with N milliseconds before each batch */
+ *   slow:N      takes rows with N milliseconds before each batch
+ *   lockstep:N  two nodes: N batches, each only when the other one has the one before, then the feed ends for all; node
+ * 1 begins when there is a file "go" in the folder */
 #include "helper_cluster.h"
 
 #include <errno.h>
@@ -94,6 +96,7 @@ typedef struct program {
     int64_t taken;
     uint64_t epochs;
     long index;
+    const char *folder;
 } program;
 
 static bool does(const program *self, const char *mode)
@@ -130,12 +133,36 @@ static void act_on(program *self)
     }
 }
 
+static void await_file(const char *folder, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    while (access(path, F_OK) != 0) {
+        poll(NULL, 0, 2);
+    }
+}
+
+/* What an all-reduce is to the feed. */
+static void step_together(const program *self, long step)
+{
+    char path[512];
+    char other[64];
+    tfos_error error;
+    snprintf(path, sizeof path, "%s/step.%ld.%ld", self->folder, step, self->index);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    snprintf(other, sizeof other, "step.%ld.%ld", step, 1 - self->index);
+    await_file(self->folder, other);
+    if (step + 1 == self->number && tfos_feed_terminate(self->feed, &error) != TFOS_OK) {
+        say_and_exit("tfos_feed_terminate", &error);
+    }
+}
+
 static void take_rows(program *self, int64_t batch_rows)
 {
     tfos_feed_want want;
     tfos_feed_want_init(&want);
     want.split_epochs = true;
-    for (;;) {
+    for (long step = 0;; step++) {
         tfos_batch *batch;
         tfos_error error;
         want.rows = self->number > 0 && (does(self, "take") || does(self, "kill") || does(self, "terminate")) &&
@@ -169,6 +196,9 @@ static void take_rows(program *self, int64_t batch_rows)
             fprintf(stderr, "I am stuck\n");
             poll(NULL, 0, 600000);
         }
+        if (does(self, "lockstep")) {
+            step_together(self, step);
+        }
         act_on(self);
     }
 }
@@ -176,13 +206,13 @@ static void take_rows(program *self, int64_t batch_rows)
 void helper_program_main(int argc, char **argv)
 {
     tfos_error error;
-    char go[512];
     if (argc != 5 || strcmp(argv[1], "program") != 0) {
         return;
     }
     const char *number = strchr(argv[2], ':');
     program self = {.mode = argv[2], .number = number != NULL ? strtol(number + 1, NULL, 10) : 0};
     self.index = node_index();
+    self.folder = argv[4];
     self.rows = open_rows(argv[4]);
     if (self.rows < 0) {
         perror("the file of rows");
@@ -191,13 +221,15 @@ void helper_program_main(int argc, char **argv)
     if (does(&self, "idle")) {
         poll(NULL, 0, 600000);
     }
+    if (does(&self, "lockstep") && self.index == 1) {
+        await_file(self.folder, "go");
+    }
     if (tfos_feed_open("input", &self.feed, &error) != TFOS_OK) {
         say_and_exit("tfos_feed_open", &error);
     }
     take_rows(&self, strtol(argv[3], NULL, 10));
-    snprintf(go, sizeof go, "%s/go", argv[4]);
-    while (does(&self, "terminate") && access(go, F_OK) != 0) {
-        poll(NULL, 0, 10);
+    if (does(&self, "terminate")) {
+        await_file(self.folder, "go");
     }
     tfos_feed_close(self.feed);
     exit(0);

@@ -1,5 +1,6 @@
 /* Tasks on hosts where no node is: they feed over TLS. The setting feed.local makes them do so on this one. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "cluster/feeder.h"
+#include "column/batch.h"
 #include "helper_cluster.h"
 
 enum { FEW_MS = 20000 };
@@ -203,6 +205,90 @@ static void test_inference(void **state)
     helper_cluster_close(&it);
 }
 
+/* Feeds a node elsewhere until there was no room for as long as it takes to see that, and returns the feeder. */
+typedef struct patient {
+    const tfos_feeder *feeder;
+    int64_t quiet_since; /* when something was fed last */
+    uint64_t sent;
+} patient;
+
+static bool is_full(void *context)
+{
+    enum { QUIET_MS = 1000 };
+    patient *who = context;
+    if (who->feeder == NULL) {
+        return false;
+    }
+    if (who->feeder->sent != who->sent || who->feeder->places[0].lane == NULL) {
+        who->sent = who->feeder->sent;
+        who->quiet_since = tfos__clock_ms();
+    }
+    return tfos__clock_ms() - who->quiet_since > QUIET_MS;
+}
+
+/* Whether a program reads or not, what was sent to its node is acknowledged: nobody waits for that. */
+static void test_a_program_that_does_not_read(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    tfos_feeder *feeder;
+    tfos_error error;
+    uint8_t *ticket;
+    size_t bytes;
+    patient who = {.feeder = NULL};
+    const tfos_feed_options options = partitions_of(1);
+    static const char *const settings[] = {"feed.local=0", "feed.lane_bytes=64KiB", NULL};
+    helper_cluster_open(&it, 1, "stuck", 64, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &bytes, &error), TFOS_OK);
+    const tfos_feeder_options task = {
+        .ticket = ticket, .ticket_bytes = bytes, .attempt = 1, .interrupted = is_full, .interrupted_context = &who};
+    assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
+    free(ticket);
+    who.feeder = feeder;
+    who.quiet_since = tfos__clock_ms();
+    tfos_schema *schema;
+    const tfos_field number = {.name = "n", .type = TFOS_TYPE_INT64};
+    tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL);
+    tfos_schema_add(schema, &number, NULL);
+    tfos_batch *batch;
+    tfos__batch_new(schema, &batch, NULL);
+    for (int64_t i = 0; i < 1000000; i++) {
+        tfos__vector_push_int(tfos__batch_vector(batch, 0), i, NULL);
+    }
+    tfos__batch_finish(batch, 1000000, NULL);
+    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_CANCELLED);
+    assert_true(feeder->sent > 4000);
+    assert_int_equal(tfos__lane_used(feeder->places[0].lane), 0);
+    tfos_batch_free(batch);
+    tfos_schema_free(schema);
+    tfos_feeder_close(feeder);
+    helper_cluster_abandon(&it);
+}
+
+/* Two programs that wait for each other after each batch, one of which begins when the other one has all that fits. */
+static void test_programs_in_lockstep(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    char path[512];
+    static const char *const settings[] = {"feed.lane_bytes=64KiB", NULL};
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 2, "lockstep:60", 64, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 5000, .far = true};
+    helper_task_start(&task, &it);
+    while (helper_cluster_count(&it) < 64) {
+        helper_cluster_pump(&it, 5);
+    }
+    helper_cluster_pump(&it, 300); /* its lane is full by then; if it is not, the test is weaker, and does not fail */
+    snprintf(path, sizeof path, "%s/go", it.folder);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_END);
+    assert_int_equal(helper_cluster_count(&it), 2 * 60 * 64);
+    helper_cluster_abandon(&it);
+}
+
 static void test_terminate(void **state)
 {
     (void)state;
@@ -296,6 +382,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_starving_node_elsewhere_is_fed),
         cmocka_unit_test(test_large_rows),
         cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_a_program_that_does_not_read),
+        cmocka_unit_test(test_programs_in_lockstep),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_programs_that_end),
         cmocka_unit_test(test_strangers),
