@@ -1,5 +1,6 @@
 /* Blocking sockets around the TLS machine of base/tls.h. Sockets are non-blocking underneath and waited for by poll, in
- * slices, so that a thread of Spark's that is to end does not sit in a system call. */
+ * slices, so that a thread of Spark's that is to end does not sit in a system call. Whoever waits until it can send
+ * also takes in what comes: two ends that have much to say would otherwise wait for each other. */
 #include "cluster/dial.h"
 
 #include <errno.h>
@@ -59,31 +60,8 @@ static tfos_status wait_for(tfos__dial *dial, short events, int64_t deadline, tf
 
 /* ---- bytes ---- */
 
-static tfos_status flush(tfos__dial *dial, tfos_error *error)
-{
-    int64_t deadline = deadline_after(SEND_MS);
-    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
-    size_t sent = 0;
-    tfos_status status = TFOS_OK;
-    while (status == TFOS_OK && sent < dial->out.size) {
-        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
-        if (count > 0) {
-            sent += (size_t)count;
-        } else if (count < 0 && errno == EAGAIN) {
-            status = wait_for(dial, POLLOUT, deadline, error);
-            if (status == TFOS_END) {
-                status = tfos__fail(error, TFOS_IO, "%s did not read for %d s", dial->peer, SEND_MS / 1000);
-            }
-        } else if (count < 0 && errno != EINTR) {
-            status = tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
-        }
-    }
-    dial->out.size = 0;
-    return status;
-}
-
-/* Takes in what the network has. END: it has nothing. */
-static tfos_status take_in(tfos__dial *dial, tfos_error *error)
+/* Receives what the network has, and answers nothing. END: it has nothing. */
+static tfos_status receive_some(tfos__dial *dial, tfos_error *error)
 {
     uint8_t bytes[RECEIVE_BYTES];
     ssize_t got = recv(dial->socket, bytes, sizeof bytes, 0);
@@ -101,7 +79,61 @@ static tfos_status take_in(tfos__dial *dial, tfos_error *error)
         dial->ended = true;
         status = TFOS_OK;
     }
-    tfos_status sent = flush(dial, status == TFOS_OK ? error : NULL); /* an alert, or our part of the handshake */
+    return status;
+}
+
+/* Waits until something can be sent, and receives what comes before that. */
+static tfos_status wait_to_send(tfos__dial *dial, int64_t deadline, tfos_error *error)
+{
+    tfos_status status = wait_for(dial, POLLIN | POLLOUT, deadline, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "%s did not read for %d s", dial->peer, SEND_MS / 1000);
+    }
+    TFOS_TRY(status);
+    status = receive_some(dial, error);
+    if (status == TFOS_OK && dial->ended) {
+        return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
+    }
+    return status == TFOS_OK || status == TFOS_END ? tfos__tls_take(dial->tls, &dial->out, error) : status;
+}
+
+/* The peer is gone; what it has said before that is kept. */
+static void receive_last(tfos__dial *dial)
+{
+    while (!dial->ended && receive_some(dial, NULL) == TFOS_OK) {}
+}
+
+static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *error)
+{
+    int64_t deadline = deadline_after(patience_ms);
+    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
+    size_t sent = 0;
+    tfos_status status = TFOS_OK;
+    while (status == TFOS_OK && sent < dial->out.size) {
+        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
+        if (count > 0) {
+            sent += (size_t)count;
+            deadline = deadline_after(patience_ms);
+        } else if (count < 0 && errno == EAGAIN) {
+            status = wait_to_send(dial, deadline, error);
+        } else if (count < 0 && errno != EINTR) {
+            status = tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
+            receive_last(dial);
+        }
+    }
+    dial->out.size = 0;
+    return status;
+}
+
+/* Takes in what the network has. END: it has nothing. */
+static tfos_status take_in(tfos__dial *dial, tfos_error *error)
+{
+    tfos_status status = receive_some(dial, error);
+    if (status == TFOS_END) {
+        return TFOS_END;
+    }
+    /* An alert, or our part of the handshake. */
+    tfos_status sent = flush(dial, SEND_MS, status == TFOS_OK ? error : NULL);
     return status != TFOS_OK ? status : sent;
 }
 
@@ -157,7 +189,7 @@ static tfos_status connect_any(tfos__dial *dial, const char *host, uint16_t port
 
 static tfos_status shake_hands(tfos__dial *dial, int64_t deadline, tfos_error *error)
 {
-    TFOS_TRY(flush(dial, error));
+    TFOS_TRY(flush(dial, SEND_MS, error));
     while (!tfos__tls_is_ready(dial->tls)) {
         tfos_status status = wait_for(dial, POLLIN, deadline, error);
         if (status == TFOS_END) {
@@ -169,7 +201,7 @@ static tfos_status shake_hands(tfos__dial *dial, int64_t deadline, tfos_error *e
             TFOS_TRY(status);
         }
     }
-    return flush(dial, error);
+    return flush(dial, SEND_MS, error);
 }
 
 tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
@@ -228,7 +260,7 @@ void tfos__dial_close(tfos__dial *dial)
     if (dial->socket >= 0) {
         if (dial->tls != NULL && tfos__tls_is_ready(dial->tls) && !dial->ended) {
             tfos__tls_close(dial->tls);
-            (void)flush(dial, NULL);
+            (void)flush(dial, 0, NULL); /* nobody waits for a peer that does not read */
         }
         close(dial->socket);
     }
@@ -252,7 +284,7 @@ tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos
     tfos_status status = tfos__message_encode(message, &frame, error);
     status = status == TFOS_OK ? tfos__tls_send(dial->tls, frame.data, frame.size, error) : status;
     tfos__buffer_reset(&frame);
-    return status == TFOS_OK ? flush(dial, error) : status;
+    return status == TFOS_OK ? flush(dial, SEND_MS, error) : status;
 }
 
 /* The message at the beginning of what has come. END: it is not whole yet. */

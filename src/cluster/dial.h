@@ -27,10 +27,11 @@ void tfos__dial_close(tfos__dial *dial);
 /* The socket, to be polled together with others. */
 int tfos__dial_socket(const tfos__dial *dial);
 
+/* Sends it all; takes in what comes meanwhile. IO: the peer is gone, or has read nothing for a minute. */
 tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos_error *error);
 
-/* The next message; it lives until the next call. `timeout_ms` -1: as long as it takes; 0: what has come. END: none has
- * come in time. IO: the peer is gone. */
+/* The next message; it lives until the next call of any of these functions. `timeout_ms` -1: as long as it takes; 0:
+ * what has come. END: none has come in time. IO: the peer is gone. */
 tfos_status tfos__dial_receive(tfos__dial *dial, int64_t timeout_ms, tfos__message *out, tfos_error *error);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "column/schema.h"
 
@@ -125,20 +126,40 @@ static tfos_status await_word(tfos_feeder *feeder, tfos_error *error)
     return TFOS_OK;
 }
 
+static bool has_others(const tfos_feeder *feeder)
+{
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        if (feeder->places[i].socket >= 0 && !feeder->places[i].finished) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A node's socket is closed. If its program had ended before, nothing is wrong, or the coordinator will say what is.
- * Else the cluster fails or starts again, and the coordinator knows that, too. */
+ * Else the cluster fails or starts again, and the coordinator knows that, too. What a stand-in has met with on the way,
+ * it knows by itself: unless that is a node that is gone, nobody else does. */
 static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
 {
+    tfos_error why = {.status = TFOS_OK};
     look_whether_finished(place);
     close(place->socket);
     place->socket = -1;
-    if (place->finished || place->lane == NULL) {
+    tfos__stand_in_close(place->stand_in, &why);
+    place->stand_in = NULL;
+    bool had_lane = place->lane != NULL;
+    if (place->finished || !had_lane) {
         place->finished = true;
-        return TFOS_OK;
+        if (had_lane || why.status == TFOS_OK || has_others(feeder)) {
+            return TFOS_OK;
+        }
     }
-    TFOS_TRY(await_word(feeder, error));
-    return tfos__fail(error, TFOS_IO, "node %u on %s is gone, with rows that were fed to it", place->index,
-                      place->host);
+    if (why.status == TFOS_OK || why.status == TFOS_IO) {
+        TFOS_TRY(await_word(feeder, error));
+    }
+    return tfos__fail(error, why.status != TFOS_OK ? why.status : TFOS_IO, "node %u on %s is gone%s%s%s", place->index,
+                      place->host, had_lane ? ", with rows that were fed to it" : "", why.status != TFOS_OK ? ": " : "",
+                      why.status != TFOS_OK ? why.message : "");
 }
 
 void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now)
@@ -242,8 +263,8 @@ static bool has_near(const tfos_feeder *feeder)
 }
 
 /* Those nearby have enough, and somebody elsewhere has nothing: that one is fed, too. Connecting takes its time, and
- * nobody waits for it. */
-static tfos_status look_for_starving(tfos_feeder *feeder, tfos_error *error)
+ * nobody waits for it. Nor does it matter to this task whether it can be done at all. */
+static void look_for_starving(tfos_feeder *feeder)
 {
     size_t far = 0;
     tfos__place *starving = NULL;
@@ -251,17 +272,22 @@ static tfos_status look_for_starving(tfos_feeder *feeder, tfos_error *error)
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         far += place->stand_in != NULL ? 1 : 0;
         if (place->bell != NULL && !place->finished && tfos__bell_hungry(place->bell) != 0) {
-            return TFOS_OK;
+            return;
         }
         if (place->socket < 0 && !place->finished && !place->tried && place->hungry && place->port != 0) {
             starving = starving == NULL ? place : starving;
         }
     }
     if (starving == NULL || far >= FAR_MOST) {
-        return TFOS_OK;
+        return;
     }
     starving->tried = true;
-    return tfos__place_begin_far(feeder, starving, error);
+    tfos_error why;
+    if (tfos__place_begin_far(feeder, starving, &why) != TFOS_OK) {
+        tfos__log(TFOS_LOG_WARN, "node %u on %s has no rows, and this task cannot feed it: %s", starving->index,
+                  starving->host, why.message);
+        tfos__place_reset(starving);
+    }
 }
 
 /* Bytes that an entry of `least` bytes or more can have now. What a stand-in reads is sent over the network: there the
@@ -443,7 +469,7 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
         choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
-        TFOS_TRY(look_for_starving(feeder, error));
+        look_for_starving(feeder);
         TFOS_TRY(choose(feeder, row, &chosen, error));
         if (chosen.place != NULL) {
             tfos_status status = put_rows(feeder, &chosen, batch, first, out, error);

@@ -141,8 +141,9 @@ void tfos__place_ring(const tfos__place *place);
 /* Begins to connect to a node elsewhere; its bell comes later. */
 tfos_status tfos__place_begin_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
 
-/* Connects to a node elsewhere, and waits for that. */
-tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+/* Connects to a node elsewhere, and waits for that, at most until `deadline` on the clock of base/clock.h. CANCELLED:
+ * the task was interrupted. */
+tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, int64_t deadline, tfos_error *error);
 
 /* ---- feeder_remote.c ---- */
 

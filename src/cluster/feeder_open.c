@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "cluster/feeder.h"
@@ -11,7 +12,8 @@
 
 enum {
     CONNECT_MS = 30000,
-    FAR_MOST = 3, /* nodes elsewhere that a task feeds, if there is none on its machine */
+    SEARCH_MS = 20000, /* for nodes elsewhere that answer, all together */
+    FAR_MOST = 3,      /* nodes elsewhere that a task feeds, if there is none on its machine */
 };
 
 void tfos_feeder_close(tfos_feeder *feeder)
@@ -116,10 +118,11 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
 static tfos_status look_far(tfos_feeder *feeder, const char *host, tfos_error *error)
 {
     size_t found = 0;
+    int64_t deadline = tfos__clock_ms() + SEARCH_MS;
     tfos_error why = {.message = "there is none"};
-    for (size_t i = 0; i < feeder->place_count && found < FAR_MOST; i++) {
+    for (size_t i = 0; i < feeder->place_count && found < FAR_MOST && tfos__clock_ms() < deadline; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        tfos_status status = tfos__place_connect_far(feeder, place, &why);
+        tfos_status status = tfos__place_connect_far(feeder, place, deadline, &why);
         if (status == TFOS_CANCELLED) {
             return tfos__fail(error, TFOS_CANCELLED, "%s", why.message);
         }

@@ -60,17 +60,38 @@ static tfos_status say_hello(tfos_feeder *feeder, tfos__place *place, tfos_error
     return send_to(place, &packet, NULL, 0, error);
 }
 
+/* Waits until the node has something to say. */
+static tfos_status await_answer(const tfos_feeder *feeder, const tfos__place *place, int64_t deadline,
+                                tfos_error *error)
+{
+    enum { SLICE_MS = 100 };
+    for (;;) {
+        struct pollfd wait = {.fd = place->socket, .events = POLLIN};
+        int64_t left = deadline - tfos__clock_ms();
+        int ready = poll(&wait, 1, (int)tfos__max_i64(0, tfos__min_i64(left, SLICE_MS)));
+        if (ready > 0) {
+            return TFOS_OK;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return tfos__fail_errno(error, errno, "cannot wait for node %u on %s", place->index, place->host);
+        }
+        if (feeder->patience.interrupted != NULL && feeder->patience.interrupted(feeder->patience.context)) {
+            return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for node %u on %s", place->index,
+                              place->host);
+        }
+        if (left <= 0) {
+            return tfos__fail(error, TFOS_IO, "node %u on %s did not answer in time", place->index, place->host);
+        }
+    }
+}
+
 /* The node answers HELLO with the bell of its program. */
-static tfos_status greet(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+static tfos_status greet(tfos_feeder *feeder, tfos__place *place, int64_t deadline, tfos_error *error)
 {
     tfos__packet packet;
     int fds[TFOS__PACKET_FDS_MOST];
-    struct pollfd wait = {.fd = place->socket, .events = POLLIN};
     TFOS_TRY(say_hello(feeder, place, error));
-    if (poll(&wait, 1, ANSWER_MS) <= 0) {
-        return tfos__fail(error, TFOS_IO, "node %u on %s did not answer within %d s", place->index, place->host,
-                          ANSWER_MS / 1000);
-    }
+    TFOS_TRY(await_answer(feeder, place, tfos__min_i64(deadline, tfos__clock_ms() + ANSWER_MS), error));
     TFOS_TRY(tfos__packet_receive(place->socket, &packet, fds, error));
     if (packet.kind != TFOS__PACKET_BELL) {
         tfos__packet_close_fds(fds);
@@ -126,7 +147,7 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
     if (here >= feeder->local_most || !connect_here(added)) {
         return TFOS_OK;
     }
-    tfos_status status = greet(feeder, added, error);
+    tfos_status status = greet(feeder, added, INT64_MAX, error);
     if (status != TFOS_OK) {
         tfos__place_reset(added);
         return status == TFOS_IO ? TFOS_OK : status; /* it is going away, as the coordinator will tell */
@@ -140,7 +161,7 @@ tfos_status tfos__place_begin_far(tfos_feeder *feeder, tfos__place *place, tfos_
     return say_hello(feeder, place, error);
 }
 
-tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, int64_t deadline, tfos_error *error)
 {
     tfos_error why = {0};
     if (place->port == 0) {
@@ -148,15 +169,13 @@ tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, tfo
                           place->host);
     }
     TFOS_TRY(tfos__stand_in_open(place->host, place->port, feeder->key, &place->socket, &place->stand_in, error));
-    tfos_status status = greet(feeder, place, error);
+    tfos_status status = greet(feeder, place, deadline, error);
     if (status != TFOS_OK) {
-        close(place->socket);
-        place->socket = -1;
         tfos__stand_in_close(place->stand_in, &why);
         place->stand_in = NULL;
         tfos__place_reset(place);
-        if (why.status != TFOS_OK && error != NULL) {
-            *error = why;
+        if (status == TFOS_IO && why.status != TFOS_OK && why.status != TFOS_CANCELLED) {
+            return tfos__fail(error, why.status, "%s", why.message); /* the stand-in knows better */
         }
     }
     return status;

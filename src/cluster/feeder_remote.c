@@ -57,45 +57,6 @@ struct tfos__stand_in {
 
 /* ---- to the node ---- */
 
-static tfos_status send_entry(tfos__stand_in *self, const uint8_t *bytes, size_t count, tfos_error *error)
-{
-    for (size_t at = 0; at < count; at += TFOS__PIECE_BYTES) {
-        size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
-        tfos__message message;
-        tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
-        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, count);
-        tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
-        TFOS_TRY(tfos__dial_send(self->node, &message, error));
-    }
-    return TFOS_OK;
-}
-
-/* Sends what the producer has committed, as far as the node has room for it. */
-static tfos_status carry(tfos__stand_in *self, bool *moved, tfos_error *error)
-{
-    const uint8_t *bytes;
-    size_t count;
-    bool fed_out;
-    TFOS_TRY(tfos__lane_peek(self->lane, &bytes, &count, &fed_out, error));
-    while (self->sent < count) {
-        tfos__entry entry;
-        TFOS_TRY(tfos__entry_read(bytes + self->sent, count - self->sent, &entry, error));
-        if (self->acknowledged + self->sent + entry.bytes > atomic_load(&self->credit)) {
-            return TFOS_OK;
-        }
-        TFOS_TRY(send_entry(self, bytes + self->sent, entry.bytes, error));
-        self->sent += entry.bytes;
-        *moved = true;
-    }
-    if (fed_out && !self->ended) {
-        tfos__message message;
-        self->ended = true;
-        tfos__message_init(&message, TFOS__MESSAGE_LANE_END);
-        return tfos__dial_send(self->node, &message, error);
-    }
-    return TFOS_OK;
-}
-
 static tfos_status ask_for_lane(tfos__stand_in *self, tfos_error *error)
 {
     tfos__message message;
@@ -279,6 +240,50 @@ static tfos_status hear_node(tfos__stand_in *self, bool *moved, tfos_error *erro
     }
 }
 
+/* ---- entries ---- */
+
+/* Between the pieces the node is heard, so that it can go on with what it has to say. */
+static tfos_status send_entry(tfos__stand_in *self, const uint8_t *bytes, size_t count, tfos_error *error)
+{
+    for (size_t at = 0; at < count; at += TFOS__PIECE_BYTES) {
+        size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
+        tfos__message message;
+        if (at > 0) {
+            TFOS_TRY(hear_node(self, &(bool){false}, error));
+        }
+        tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
+        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, count);
+        tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
+        TFOS_TRY(tfos__dial_send(self->node, &message, error));
+    }
+    return TFOS_OK;
+}
+
+/* Sends the next entry that the producer has committed, if the node has room for it. */
+static tfos_status carry(tfos__stand_in *self, bool *moved, tfos_error *error)
+{
+    const uint8_t *bytes;
+    size_t count;
+    bool fed_out;
+    TFOS_TRY(tfos__lane_peek(self->lane, &bytes, &count, &fed_out, error));
+    if (self->sent < count) {
+        tfos__entry entry;
+        TFOS_TRY(tfos__entry_read(bytes + self->sent, count - self->sent, &entry, error));
+        if (self->acknowledged + self->sent + entry.bytes > atomic_load(&self->credit)) {
+            return TFOS_OK;
+        }
+        TFOS_TRY(send_entry(self, bytes + self->sent, entry.bytes, error));
+        self->sent += entry.bytes;
+        *moved = true;
+    } else if (fed_out && !self->ended) {
+        tfos__message message;
+        self->ended = true;
+        tfos__message_init(&message, TFOS__MESSAGE_LANE_END);
+        return tfos__dial_send(self->node, &message, error);
+    }
+    return TFOS_OK;
+}
+
 static tfos_status hear_producer(tfos__stand_in *self, bool *moved, tfos_error *error)
 {
     tfos__packet packet;
@@ -322,9 +327,11 @@ static tfos_status work(tfos__stand_in *self, tfos_error *error)
         uint64_t count;
         (void)!read(self->wake, &count, sizeof count);
         TFOS_TRY(hear_producer(self, &moved, error));
-        if (self->lane != NULL) {
-            TFOS_TRY(carry(self, &moved, error));
+        tfos_status status = self->lane != NULL ? carry(self, &moved, error) : TFOS_OK;
+        if (status == TFOS_IO) {
+            (void)hear_node(self, &moved, NULL); /* it may have said why */
         }
+        TFOS_TRY(status);
         TFOS_TRY(hear_node(self, &moved, error));
         if (self->results != NULL) {
             TFOS_TRY(pass_results(self, &moved, error));

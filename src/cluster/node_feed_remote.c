@@ -125,6 +125,7 @@ static tfos_status send_result(visitor *v, const uint8_t *bytes, size_t count, t
     return TFOS_OK;
 }
 
+/* Sends the next result, if there is one: what comes meanwhile must not wait for all of them. */
 static tfos_status send_results(visitor *v, bool *over, tfos_error *error)
 {
     const tfos__place *place = place_of(v);
@@ -136,7 +137,7 @@ static tfos_status send_results(visitor *v, bool *over, tfos_error *error)
         return TFOS_OK;
     }
     TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
-    while (count > 0) {
+    if (count > 0) {
         tfos__entry entry;
         TFOS_TRY(tfos__entry_read(bytes, count, &entry, error));
         TFOS_TRY(send_result(v, bytes, entry.bytes, error));
@@ -144,8 +145,13 @@ static tfos_status send_results(visitor *v, bool *over, tfos_error *error)
         tfos__bell_ring(place->bell);
         TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
     }
-    *over = fed_out;
+    *over = fed_out && count == 0;
     return TFOS_OK;
+}
+
+static bool has_results(const visitor *v)
+{
+    return place_of(v)->results != NULL && tfos__lane_used(place_of(v)->results) > 0;
 }
 
 static tfos_status say_all(visitor *v, tfos_error *error)
@@ -290,15 +296,25 @@ static tfos_status hear(visitor *v, int64_t wait_ms, tfos_error *error)
     }
 }
 
-static bool is_moving(const visitor *v)
+/* How long nothing needs to be looked at but the connection. A row that has no result yet may get one at any time. */
+static int64_t time_to_wait(const visitor *v)
 {
     const tfos__place *place = place_of(v);
     tfos__lane_counts counts;
     if (place->lane == NULL) {
-        return v->asked;
+        return v->asked ? BUSY_MS : IDLE_MS;
     }
     tfos__lane_count(place->lane, &counts);
-    return place->results != NULL || counts.consumed_rows < counts.fed_rows;
+    uint64_t done = counts.consumed_rows;
+    if (place->results != NULL) {
+        tfos__lane_counts results;
+        tfos__lane_count(place->results, &results);
+        done = results.fed_rows < done ? results.fed_rows : done;
+        if (results.head != results.tail) {
+            return 0;
+        }
+    }
+    return done < counts.fed_rows ? BUSY_MS : IDLE_MS;
 }
 
 static tfos_status receive_visitor(visitor *v, tfos_error *error)
@@ -317,7 +333,7 @@ static tfos_status receive_visitor(visitor *v, tfos_error *error)
     }
     for (;;) {
         TFOS_TRY(say_all(v, error));
-        TFOS_TRY(hear(v, is_moving(v) ? BUSY_MS : IDLE_MS, error));
+        TFOS_TRY(hear(v, time_to_wait(v), error));
         TFOS_TRY(look_for_lane(v, error));
     }
 }
@@ -328,7 +344,7 @@ static void *run(void *context)
     tfos_error error;
     /* However it ends, the other side learns of it: by what was said, or because the connection closes. */
     if (receive_visitor(v, &error) != TFOS_OK && v->dial != NULL && v->told) {
-        (void)say_all(v, NULL);
+        while (say_all(v, NULL) == TFOS_OK && has_results(v)) {}
     }
     for (size_t i = 0; i < v->self.place_count; i++) {
         tfos__place_reset(&v->self.places[i]);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -205,7 +206,38 @@ static void test_inference(void **state)
     helper_cluster_close(&it);
 }
 
-/* Feeds a node elsewhere until there was no room for as long as it takes to see that, and returns the feeder. */
+static tfos_feeder *open_here(helper_cluster *it, uint64_t feed, tfos_feeder_options task)
+{
+    tfos_feeder *feeder;
+    tfos_error error;
+    uint8_t *ticket;
+    assert_int_equal(tfos_cluster_feed_ticket(it->cluster, feed, 0, &ticket, &task.ticket_bytes, &error), TFOS_OK);
+    task.ticket = ticket;
+    task.attempt = 1;
+    if (tfos_feeder_open(&task, &feeder, &error) != TFOS_OK) {
+        fail_msg("%s", error.message);
+    }
+    free(ticket);
+    return feeder;
+}
+
+static tfos_batch *make_batch(int64_t rows)
+{
+    tfos_schema *schema;
+    tfos_batch *batch;
+    const tfos_field number = {.name = "n", .type = TFOS_TYPE_INT64};
+    assert_int_equal(tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos_schema_add(schema, &number, NULL), TFOS_OK);
+    assert_int_equal(tfos__batch_new(schema, &batch, NULL), TFOS_OK);
+    for (int64_t i = 0; i < rows; i++) {
+        tfos__vector_push_int(tfos__batch_vector(batch, 0), i, NULL);
+    }
+    assert_int_equal(tfos__batch_finish(batch, rows, NULL), TFOS_OK);
+    tfos_schema_free(schema);
+    return batch;
+}
+
+/* What a task sees of a lane that has no room, for as long as it takes to be sure. */
 typedef struct patient {
     const tfos_feeder *feeder;
     int64_t quiet_since; /* when something was fed last */
@@ -231,39 +263,124 @@ static void test_a_program_that_does_not_read(void **state)
 {
     (void)state;
     helper_cluster it;
-    tfos_feeder *feeder;
     tfos_error error;
-    uint8_t *ticket;
-    size_t bytes;
     patient who = {.feeder = NULL};
     const tfos_feed_options options = partitions_of(1);
     static const char *const settings[] = {"feed.local=0", "feed.lane_bytes=64KiB", NULL};
     helper_cluster_open(&it, 1, "stuck", 64, settings);
     uint64_t feed = begin_feed(&it, &options);
-    assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &bytes, &error), TFOS_OK);
-    const tfos_feeder_options task = {
-        .ticket = ticket, .ticket_bytes = bytes, .attempt = 1, .interrupted = is_full, .interrupted_context = &who};
-    assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
-    free(ticket);
+    const tfos_feeder_options task = {.interrupted = is_full, .interrupted_context = &who};
+    tfos_feeder *feeder = open_here(&it, feed, task);
     who.feeder = feeder;
     who.quiet_since = tfos__clock_ms();
-    tfos_schema *schema;
-    const tfos_field number = {.name = "n", .type = TFOS_TYPE_INT64};
-    tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL);
-    tfos_schema_add(schema, &number, NULL);
-    tfos_batch *batch;
-    tfos__batch_new(schema, &batch, NULL);
-    for (int64_t i = 0; i < 1000000; i++) {
-        tfos__vector_push_int(tfos__batch_vector(batch, 0), i, NULL);
-    }
-    tfos__batch_finish(batch, 1000000, NULL);
+    tfos_batch *batch = make_batch(1000000);
     assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_CANCELLED);
     assert_true(feeder->sent > 4000);
     assert_int_equal(tfos__lane_used(feeder->places[0].lane), 0);
     tfos_batch_free(batch);
-    tfos_schema_free(schema);
     tfos_feeder_close(feeder);
     helper_cluster_abandon(&it);
+}
+
+/* What ends the way to a node is told as it is, and not as a node that is gone. */
+static void test_the_cause_is_told(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    tfos_error error = {0};
+    uint8_t *to;
+    static const char *const settings[] = {"feed.local=0", NULL};
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 1, "take", 10, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_batch *batch = make_batch(100);
+    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    tfos_batch_free(batch);
+    tfos__place *place = &feeder->places[0];
+    assert_int_equal(tfos__lane_reserve(place->lane, 64, &to, &error), TFOS_OK);
+    memset(to, 0xff, 64); /* no entry looks like this */
+    assert_int_equal(tfos__lane_commit(place->lane, 64, 0, 0, &error), TFOS_OK);
+    tfos__place_ring(place);
+    tfos_status status = TFOS_OK;
+    for (int64_t deadline = tfos__clock_ms() + FEW_MS; status == TFOS_OK && tfos__clock_ms() < deadline;) {
+        status = tfos__feeder_look_around(feeder, &error);
+    }
+    assert_int_equal(status, TFOS_CORRUPT);
+    assert_int_equal(error.status, TFOS_CORRUPT);
+    assert_non_null(strstr(error.message, "node 0 on 127.0.0.1"));
+    assert_non_null(strstr(error.message, "entry"));
+    tfos_feeder_close(feeder);
+    helper_cluster_abandon(&it);
+}
+
+/* A task that has no descriptors left goes on with the node that it has. */
+static void test_a_starving_node_is_out_of_reach(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    tfos_error error = {0};
+    struct rlimit files;
+    const tfos_feed_options options = partitions_of(1);
+    static const char *const settings[] = {"feed.local=1", NULL};
+    helper_cluster_open(&it, 2, "take", 10, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_batch *batch = make_batch(100);
+    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    tfos__place *elsewhere = &feeder->places[feeder->places[0].socket < 0 ? 0 : 1];
+    assert_true(elsewhere->socket < 0 && elsewhere->port != 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = files.rlim_max}), 0);
+    tfos_status status = TFOS_OK;
+    for (int64_t deadline = tfos__clock_ms() + FEW_MS; status == TFOS_OK && !elsewhere->tried;) {
+        elsewhere->hungry = true; /* as the coordinator would say */
+        status = tfos_feeder_batch(feeder, batch, &error);
+        if (tfos__clock_ms() > deadline) {
+            break;
+        }
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    if (status != TFOS_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_true(elsewhere->tried);
+    assert_true(elsewhere->socket < 0 && elsewhere->stand_in == NULL);
+    assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
+    tfos_batch_free(batch);
+    tfos_feeder_close(feeder);
+    helper_cluster_abandon(&it);
+}
+
+static bool is_interrupted(void *context)
+{
+    (void)context;
+    return true;
+}
+
+/* A node that accepts and says nothing. */
+static void test_interrupted_while_connecting(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t bytes = sizeof address;
+    tfos_feeder feeder = {.patience = {.interrupted = is_interrupted}};
+    tfos__place place = {.socket = -1, .host = "127.0.0.1"};
+    tfos_error error;
+    int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(silent, (const struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(listen(silent, 4), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &bytes), 0);
+    place.port = ntohs(address.sin_port);
+    int64_t began = tfos__clock_ms();
+    assert_int_equal(tfos__place_connect_far(&feeder, &place, INT64_MAX, &error), TFOS_CANCELLED);
+    assert_true(tfos__clock_ms() - began < 5000);
+    feeder.patience.interrupted = NULL;
+    began = tfos__clock_ms();
+    assert_int_equal(tfos__place_connect_far(&feeder, &place, began + 300, &error), TFOS_IO);
+    assert_true(tfos__clock_ms() - began < 5000);
+    assert_true(place.socket < 0 && place.stand_in == NULL);
+    close(silent);
 }
 
 /* Two programs that wait for each other after each batch, one of which begins when the other one has all that fits. */
@@ -384,6 +501,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_inference),
         cmocka_unit_test(test_a_program_that_does_not_read),
         cmocka_unit_test(test_programs_in_lockstep),
+        cmocka_unit_test(test_the_cause_is_told),
+        cmocka_unit_test(test_a_starving_node_is_out_of_reach),
+        cmocka_unit_test(test_interrupted_while_connecting),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_programs_that_end),
         cmocka_unit_test(test_strangers),
