@@ -97,12 +97,6 @@ static tfos_status wait_to_send(tfos__dial *dial, int64_t deadline, tfos_error *
     return status == TFOS_OK || status == TFOS_END ? tfos__tls_take(dial->tls, &dial->out, error) : status;
 }
 
-/* The peer is gone; what it has said before that is kept. */
-static void receive_last(tfos__dial *dial)
-{
-    while (!dial->ended && receive_some(dial, NULL) == TFOS_OK) {}
-}
-
 static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *error)
 {
     int64_t deadline = deadline_after(patience_ms);
@@ -118,7 +112,6 @@ static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *erro
             status = wait_to_send(dial, deadline, error);
         } else if (count < 0 && errno != EINTR) {
             status = tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
-            receive_last(dial);
         }
     }
     dial->out.size = 0;
@@ -139,17 +132,33 @@ static tfos_status take_in(tfos__dial *dial, tfos_error *error)
 
 /* ---- connecting ---- */
 
+void tfos__socket_keep_alive(int socket)
+{
+    enum { IDLE_S = 20, BETWEEN_S = 10, PROBES = 4, GONE_MS = 60000 };
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, BETWEEN_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, GONE_MS}, /* while something is under way, no probes are sent */
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
+    }
+}
+
 static tfos_status connect_one(tfos__dial *dial, const struct addrinfo *address, int64_t deadline, tfos_error *error)
 {
-    int one = 1;
     int code = 0;
     socklen_t bytes = sizeof code;
     dial->socket = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (dial->socket < 0) {
         return tfos__fail_errno(error, errno, "cannot make a socket");
     }
-    setsockopt(dial->socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(dial->socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    tfos__socket_keep_alive(dial->socket);
     if (connect(dial->socket, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
         return tfos__fail_errno(error, errno, "cannot connect to %s", dial->peer);
     }
@@ -230,7 +239,6 @@ tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[T
 tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t timeout_ms,
                               const tfos__patience *patience, tfos__dial **out, tfos_error *error)
 {
-    int one = 1;
     tfos__dial *dial = calloc(1, sizeof *dial);
     if (dial == NULL) {
         close(socket);
@@ -239,8 +247,7 @@ tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t ti
     dial->socket = socket;
     dial->patience = patience != NULL ? *patience : (tfos__patience){0};
     snprintf(dial->peer, sizeof dial->peer, "a task on another host");
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    tfos__socket_keep_alive(socket);
     tfos_status status = fcntl(socket, F_SETFL, O_NONBLOCK) == 0 ? TFOS_OK : tfos__fail_errno(error, errno, "a socket");
     status = status == TFOS_OK ? tfos__tls_new(context, &dial->tls, error) : status;
     status = status == TFOS_OK ? shake_hands(dial, deadline_after(timeout_ms), error) : status;

@@ -24,6 +24,11 @@ tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t ti
                               const tfos__patience *patience, tfos__dial **out, tfos_error *error);
 void tfos__dial_close(tfos__dial *dial);
 
+/* Has the kernel notice within about a minute that the host at the other end of a TCP connection is gone, whether
+ * something is under way to it or not; a process there that is slow, or stopped, is not gone. Small messages go out at
+ * once. For every connection, also those with an event loop. */
+void tfos__socket_keep_alive(int socket);
+
 /* The socket, to be polled together with others. */
 int tfos__dial_socket(const tfos__dial *dial);
 

@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "cluster/dial.h"
 
 struct tfos__link {
     union {
@@ -325,8 +326,11 @@ static void note_peer(tfos__link *link)
 static int begin(tfos__link *link)
 {
     int code = uv_read_start(&link->socket.stream, give_buffer, on_read);
+    uv_os_fd_t socket;
     if (code == 0 && link->tls != NULL) {
-        uv_tcp_nodelay(&link->socket.tcp, 1);
+        if (uv_fileno(&link->socket.handle, &socket) == 0) {
+            tfos__socket_keep_alive(socket);
+        }
         flush_tls(link);
     }
     return code;

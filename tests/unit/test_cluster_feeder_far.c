@@ -1,5 +1,6 @@
 /* Tasks on hosts where no node is: they feed over TLS. The setting feed.local makes them do so on this one. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -352,6 +353,75 @@ static void test_a_starving_node_is_out_of_reach(void **state)
     helper_cluster_abandon(&it);
 }
 
+/* How often threads of a process have waited since they began. */
+static long waits_of(long pid)
+{
+    char path[300];
+    char line[256];
+    long all = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task", pid);
+    DIR *threads = opendir(path);
+    assert_non_null(threads);
+    for (const struct dirent *each = readdir(threads); each != NULL; each = readdir(threads)) {
+        long count;
+        snprintf(path, sizeof path, "/proc/%ld/task/%s/status", pid, each->d_name);
+        FILE *file = each->d_name[0] != '.' ? fopen(path, "r") : NULL;
+        while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+            all += sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1 ? count : 0;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    closedir(threads);
+    return all;
+}
+
+static long find_node(helper_cluster *it)
+{
+    for (int64_t deadline = tfos__clock_ms() + FEW_MS; it->status.size == 0;) {
+        assert_true(tfos__clock_ms() < deadline);
+        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
+        helper_cluster_pump(it, 50);
+    }
+    const char *pid = strstr((const char *)it->status.data, "\"pid\":");
+    assert_non_null(pid);
+    return strtol(pid + 6, NULL, 10);
+}
+
+/* A task that has all its results and computes its next rows costs its node nothing. */
+static void test_a_quiet_task(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    tfos_error error;
+    int64_t got = 0;
+    static const char *const settings[] = {"feed.local=0", NULL};
+    tfos_feed_options options = partitions_of(1);
+    options.inference = true;
+    helper_cluster_open(&it, 1, "infer", 10, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_batch *batch = make_batch(100);
+    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    while (got < 100) {
+        tfos_batch *results;
+        assert_int_equal(tfos_feeder_results(feeder, TFOS_WAIT_FOR_RESULTS, &results, &error), TFOS_OK);
+        got += tfos_batch_rows(results);
+        tfos_batch_free(results);
+    }
+    long node = find_node(&it);
+    long before = waits_of(node);
+    helper_cluster_pump(&it, 1000);
+    long waits = waits_of(node) - before;
+    if (waits > 120) {
+        fail_msg("the node has woken %ld times in a second", waits);
+    }
+    tfos_batch_free(batch);
+    tfos_feeder_close(feeder);
+    helper_cluster_abandon(&it);
+}
+
 static bool is_interrupted(void *context)
 {
     (void)context;
@@ -503,6 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_programs_in_lockstep),
         cmocka_unit_test(test_the_cause_is_told),
         cmocka_unit_test(test_a_starving_node_is_out_of_reach),
+        cmocka_unit_test(test_a_quiet_task),
         cmocka_unit_test(test_interrupted_while_connecting),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_programs_that_end),

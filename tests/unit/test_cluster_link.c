@@ -1,6 +1,8 @@
 /* Links by themselves: addresses that do not answer, closing at every moment, limits. Who may connect is tested with
  * the coordinator. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,6 +160,36 @@ static void test_messages(void **state)
     assert_int_equal(s->client.cause, 0);
 }
 
+/* Whoever has a connection learns that the host at its other end is gone, without sending anything. */
+static void test_keep_alive(void **state)
+{
+    scene *s = *state;
+    int connected = 0;
+    connect_to(s, "127.0.0.1", s->port);
+    send_text(s->client.link, "hello", 5);
+    run_until(s, &s->server.ready);
+    for (int socket = 3; socket < 256; socket++) {
+        struct sockaddr_storage peer;
+        int protocol = 0;
+        int value[5] = {0};
+        const int names[5] = {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT};
+        socklen_t bytes = sizeof protocol;
+        if (getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &bytes) != 0 || protocol != IPPROTO_TCP ||
+            getpeername(socket, (struct sockaddr *)&peer, &(socklen_t){sizeof peer}) != 0) {
+            continue;
+        }
+        connected++;
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(getsockopt(socket, IPPROTO_TCP, names[i], &value[i], &(socklen_t){sizeof(int)}), 0);
+        }
+        assert_int_equal(getsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &value[4], &(socklen_t){sizeof(int)}), 0);
+        assert_true(value[4] != 0);
+        assert_true(value[0] + value[1] * value[2] <= 90);
+        assert_true(value[3] > 0 && value[3] <= 90000);
+    }
+    assert_int_equal(connected, 2);
+}
+
 static void test_nobody_listens(void **state)
 {
     scene *s = *state;
@@ -254,6 +286,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
     const struct CMUnitTest tests[] = {
         TEST(test_messages),
+        TEST(test_keep_alive),
         TEST(test_nobody_listens),
         TEST(test_a_host_that_is_unknown),
         TEST(test_a_name),
