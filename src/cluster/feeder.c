@@ -126,10 +126,12 @@ static tfos_status await_word(tfos_feeder *feeder, tfos_error *error)
     return TFOS_OK;
 }
 
-static bool has_others(const tfos_feeder *feeder)
+/* Whether anybody can be fed, or: whether memory is shared with anybody. */
+static bool has_places(const tfos_feeder *feeder, bool near)
 {
     for (size_t i = 0; i < feeder->place_count; i++) {
-        if (feeder->places[i].socket >= 0 && !feeder->places[i].finished) {
+        const tfos__place *place = &feeder->places[i];
+        if (place->socket >= 0 && !place->finished && (!near || place->stand_in == NULL)) {
             return true;
         }
     }
@@ -150,7 +152,7 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
     bool had_lane = place->lane != NULL;
     if (place->finished || !had_lane) {
         place->finished = true;
-        if (had_lane || why.status == TFOS_OK || has_others(feeder)) {
+        if (had_lane || why.status == TFOS_OK || has_places(feeder, false)) {
             return TFOS_OK;
         }
     }
@@ -250,18 +252,6 @@ static const tfos__place *find_unacknowledged(const tfos_feeder *feeder)
     return NULL;
 }
 
-/* Whether memory is shared with anybody: then those elsewhere are fed only while they starve. */
-static bool has_near(const tfos_feeder *feeder)
-{
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        const tfos__place *place = &feeder->places[i];
-        if (place->socket >= 0 && place->stand_in == NULL && !place->finished) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Those nearby have enough, and somebody elsewhere has nothing: that one is fed, too. Connecting takes its time, and
  * nobody waits for it. Nor does it matter to this task whether it can be done at all. */
 static void look_for_starving(tfos_feeder *feeder)
@@ -323,6 +313,7 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
     *out = (choice){0};
     TFOS_TRY(ask_for_lanes(feeder, error));
     const tfos__place *only = find_unacknowledged(feeder);
+    bool near = has_places(feeder, true); /* then those elsewhere are fed only while they starve */
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         look_whether_finished(place);
@@ -345,7 +336,7 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
             since = hungry;
             out->place = place;
         } else if (since == UINT64_MAX && (only == NULL || place == only) && bytes > room &&
-                   (place->stand_in == NULL || !has_near(feeder))) {
+                   (place->stand_in == NULL || !near)) {
             room = bytes;
             out->place = place;
         }
