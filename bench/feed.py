@@ -136,6 +136,7 @@ def measure(root, build, quick, say):
 
 NOTES = [
     "Spark's local-cluster[2,1,2048], two nodes, 8 partitions. From the call of train to its return, after a first.",
+    "The dataset is read inside a graph, as fit reads it: a Python loop makes an object for each tensor, one a column.",
     "The data is cached before. Ours for DataFrames: best of three; RDDs and the peer: one run.",
     "The peer feeds an RDD of Python rows into next_batch: it has no feed of DataFrames.",
     "Spark needs about as long for 10,000 cached rows as for none: its own job is what is measured there.",
