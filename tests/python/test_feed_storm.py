@@ -161,10 +161,11 @@ def kill_task(sc, chance):
 
 
 class Killer:
-    """Kills something of the given kinds now and then, while it is let. {kind: how often, compared with the others}"""
+    """Kills something of the given kinds now and then, from the first row on. {kind: weight}"""
 
     def __init__(self, sc, seed, kinds, most, pause_s=0.3):
         self.deaths = []  # (seconds, kind)
+        self.has_rows = lambda: True
         self._sc, self._kinds, self._most, self._pause_s = sc, kinds, most, pause_s
         self._chance = random.Random(seed)
         self._over = threading.Event()
@@ -180,6 +181,8 @@ class Killer:
         self._thread.join()
 
     def _run(self):
+        while not self.has_rows() and not self._over.wait(0.02):
+            pass
         while len(self.deaths) < self._most and not self._over.wait(self._chance.uniform(0, 2 * self._pause_s)):
             (kind,) = self._chance.choices(list(self._kinds), self._kinds.values())
             if self._kill(kind):
@@ -214,6 +217,7 @@ def start(sc, folder, **options):
 def run(sc, folder, kind, killer, **options):
     """Feeds the data while the killer is at work. Returns what was recorded."""
     cluster = start(sc, folder, **options)
+    killer.has_rows = lambda: any(os.path.getsize(folder / name) for name in os.listdir(folder))
     begin = time.monotonic()
     try:
         with killer:
