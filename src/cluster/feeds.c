@@ -8,7 +8,8 @@
 #include "base/status.h"
 
 enum {
-    FEEDS_MOST = 1 << 20, /* kept for reports; a streaming job makes one for each batch */
+    FEEDS_KEPT = 2000,    /* for reports; a streaming job makes one for each batch, for ever */
+    FEEDS_MOST = 1 << 20, /* open at a time */
     QUEUES_MOST = 1 << 16,
     PLACES_BYTES = 1 << 20,
 };
@@ -303,6 +304,38 @@ void tfos__feeds_free(tfos__feeds *feeds)
 
 /* ---- the driver ---- */
 
+static bool is_being_fed(const tfos__feeds *feeds, uint64_t feed)
+{
+    for (size_t i = 0; i < feeds->producer_count; i++) {
+        if (feeds->producers[i].feed == feed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes room by forgetting the oldest of those that are closed. */
+static void forget_old(tfos__feeds *feeds)
+{
+    size_t kept = 0;
+    size_t left = feeds->feed_count;
+    if (left < FEEDS_KEPT) {
+        return;
+    }
+    for (size_t i = 0; i < feeds->feed_count; i++) {
+        tfos__known_feed *each = &feeds->feeds[i];
+        if (left > FEEDS_KEPT / 2 && !each->open && !is_being_fed(feeds, each->number)) {
+            tfos__ledger_forget(feeds->ledger, each->number);
+            free(each->schema);
+            free(each->unfit);
+            left--;
+        } else {
+            feeds->feeds[kept++] = *each;
+        }
+    }
+    feeds->feed_count = kept;
+}
+
 static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, tfos_error *error)
 {
     uint64_t flags = tfos__message_number(message, TFOS__FIELD_FEED_FLAGS);
@@ -317,6 +350,7 @@ static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, t
                                            .determinate = (flags & TFOS__FEED_DETERMINATE) != 0,
                                            .again = (flags & TFOS__FEED_AGAIN) != 0};
     tfos__message_copy(message, TFOS__FIELD_QUEUE, opened.queue, sizeof opened.queue);
+    forget_old(feeds);
     if (feeds->feed_count >= FEEDS_MOST) {
         return tfos__fail(error, TFOS_LIMIT, "a cluster has at most %d feeds", FEEDS_MOST);
     }

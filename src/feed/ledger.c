@@ -198,6 +198,24 @@ void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed)
     forget_old(ledger);
 }
 
+void tfos__ledger_forget(tfos__ledger *ledger, uint64_t feed)
+{
+    tfos__feed_record **at = &ledger->feeds;
+    while (*at != NULL && (*at)->about.feed != feed) {
+        at = &(*at)->next;
+    }
+    tfos__feed_record *record = *at;
+    if (record == NULL || !record->closed) {
+        return;
+    }
+    *at = record->next;
+    tfos__number_map_remove(&ledger->feed, feed);
+    drop_all(ledger, record);
+    free(record->partition);
+    free(record->failure);
+    free(record);
+}
+
 /* ---- marks and failures ---- */
 
 void tfos__ledger_mark(tfos__ledger *ledger, tfos__feed_record *feed)

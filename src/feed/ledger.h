@@ -78,6 +78,9 @@ tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epo
  * while its partitions; the rest is freed. */
 void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed);
 
+/* Nothing is known of a closed feed from then on. One that is not closed stays. */
+void tfos__ledger_forget(tfos__ledger *ledger, uint64_t feed);
+
 /* A producer asks to feed; calls.answer follows, now or later. */
 void tfos__ledger_admit(tfos__ledger *ledger, uint64_t producer, const tfos__attempt *attempt);
 

@@ -749,6 +749,28 @@ static void test_counts_of_nodes(void **state)
     end(&s);
 }
 
+/* A streaming job makes a feed for each batch, for as long as it lives. */
+static void test_more_feeds_than_are_kept(void **state)
+{
+    (void)state;
+    story s;
+    begin(&s);
+    open_feed(&s, 1, "input", 1, TFOS__FEED_DETERMINATE);
+    for (uint64_t i = 2; i < 10000; i++) {
+        open_feed(&s, i, "input", 1, TFOS__FEED_DETERMINATE);
+        order(&s, TFOS__MESSAGE_EPOCH, i, 0);
+        order(&s, TFOS__MESSAGE_FEED_CLOSE, i, 0);
+        s.said.size = 0;
+        assert_true(tfos__feeds_count(s.feeds) <= 2000);
+    }
+    /* The one that was never closed is still there. */
+    order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
+    expect_part(&s, "driver: FEED state='epoch' count=1\n");
+    admit(&s, 10, 0);
+    expect_part(&s, "producer 10: ADMITTED admission=0 rows=0");
+    end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -771,6 +793,7 @@ int main(void)
         cmocka_unit_test(test_no_time_limit),
         cmocka_unit_test(test_a_node_starves),
         cmocka_unit_test(test_counts_of_nodes),
+        cmocka_unit_test(test_more_feeds_than_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
