@@ -76,8 +76,10 @@ static void say_done(tfos__intake *intake)
         }
         said++;
     }
-    intake->done_count -= said;
-    memmove(intake->done, intake->done + said, intake->done_count * sizeof *intake->done);
+    if (said > 0) {
+        intake->done_count -= said;
+        memmove(intake->done, intake->done + said, intake->done_count * sizeof *intake->done);
+    }
 }
 
 void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane)
