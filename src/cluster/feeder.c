@@ -230,8 +230,9 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         if (place->socket >= 0 && place->bell != NULL && !place->finished && !place->asked &&
             (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
-            TFOS_TRY(tfos__place_ask(feeder, place, error));
-            lanes++;
+            tfos_status status = tfos__place_ask(feeder, place, error);
+            TFOS_TRY(status == TFOS_IO ? TFOS_OK : status); /* that it is gone is seen at the next look around */
+            lanes += status == TFOS_OK ? 1 : 0;
         }
     }
     return TFOS_OK;
@@ -550,26 +551,25 @@ static bool is_consumed(tfos_feeder *feeder)
     return consumed;
 }
 
-/* Nobody waits for a full batch when the partition is over. A lane that takes nothing more needs no end. */
-static tfos_status end_partition(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+/* All places, in whichever order they have room: a program may wait for another one before it takes more. */
+static tfos_status end_places(tfos_feeder *feeder, tfos_error *error)
 {
-    uint8_t *to;
     for (;;) {
+        bool ended = true;
         uint32_t seen = tfos__bell_read(feeder->bell);
-        tfos_status status = tfos__lane_reserve(place->lane, TFOS__ENTRY_HEADER_BYTES, &to, error);
-        if (status == TFOS_OK) {
-            break;
+        for (size_t i = 0; i < feeder->place_count; i++) {
+            tfos__place *place = &feeder->places[i];
+            tfos_status status = place->lane != NULL && !place->ended ? tfos__place_end(feeder, place, error) : TFOS_OK;
+            ended = ended && status != TFOS_END;
+            TFOS_TRY(status == TFOS_END ? TFOS_OK : status);
         }
-        if (status != TFOS_END) {
-            return status == TFOS_CANCELLED ? TFOS_OK : status;
+        if (ended) {
+            return TFOS_OK;
         }
         (void)tfos__feeder_drain(feeder, NULL);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
         tfos__bell_wait(feeder->bell, seen, WAIT_MS);
     }
-    tfos__entry_write_partition(feeder->row, to);
-    tfos_status status = tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
-    return status == TFOS_CANCELLED ? TFOS_OK : status;
 }
 
 /* The last row is not in a lane before the node elsewhere says so. */
@@ -610,15 +610,8 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
         if (feeder->places[i].fenced) {
             return explain_refusal(feeder, look_for_hope(feeder, 0, error), error);
         }
-        if (feeder->places[i].lane != NULL) {
-            if (feeder->places[i].results != NULL) {
-                TFOS_TRY(end_partition(feeder, &feeder->places[i], error));
-            }
-            feeder->places[i].ended = true;
-            tfos__lane_close_head(feeder->places[i].lane);
-            tfos__place_ring(&feeder->places[i]);
-        }
     }
+    TFOS_TRY(end_places(feeder, error));
     TFOS_TRY(await_acknowledgement(feeder, error));
     feeder->exhausted = true;
     tfos__message_init(&message, TFOS__MESSAGE_EXHAUSTED);

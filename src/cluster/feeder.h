@@ -135,6 +135,10 @@ tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error
 
 void tfos__place_reset(tfos__place *place);
 
+/* Nothing more comes to a place. Where results are waited for, that is an entry, so that nobody waits there for a full
+ * batch; a lane that takes nothing more needs none. END: there is no room for it now. */
+tfos_status tfos__place_end(tfos_feeder *feeder, tfos__place *place, tfos_error *error);
+
 /* Tells the program, or whatever stands between, that something is in the lane, or that there is room for results. */
 void tfos__place_ring(const tfos__place *place);
 

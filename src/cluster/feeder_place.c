@@ -253,3 +253,20 @@ tfos_status tfos__place_hear(tfos_feeder *feeder, tfos__place *place, tfos_error
     tfos__packet_close_fds(fds);
     return status;
 }
+
+tfos_status tfos__place_end(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
+{
+    uint8_t *to;
+    if (place->results != NULL) {
+        tfos_status status = tfos__lane_reserve(place->lane, TFOS__ENTRY_HEADER_BYTES, &to, error);
+        if (status == TFOS_OK) {
+            tfos__entry_write_partition(feeder->row, to);
+            status = tfos__lane_commit(place->lane, TFOS__ENTRY_HEADER_BYTES, 0, place->end_row, error);
+        }
+        TFOS_TRY(status == TFOS_CANCELLED ? TFOS_OK : status);
+    }
+    place->ended = true;
+    tfos__lane_close_head(place->lane);
+    tfos__place_ring(place);
+    return TFOS_OK;
+}
