@@ -133,7 +133,7 @@ def all_suites():
     oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
     spark35 = [["scripts/setup-python", "build/venv-spark35", "requirements-spark35.txt", "11", "11"]]
     fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
-    storms = [f"TFOS_STORMS={os.environ.get('TFOS_STORMS', '20')}"]
+    storms = ["TFOS_TEST_LONG=all", f"TFOS_STORMS={os.environ.get('TFOS_STORMS', '20')}"]
     storm_test = ("tests/python/test_feed_storm.py",)
     return [
         ctest_suite("c", "release", options=["-DTFOS_JVM=ON"]),
@@ -144,8 +144,9 @@ def all_suites():
         Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit),
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
+        pytest_suite("python-long", ".venv", in_default=False, variables=["TFOS_TEST_LONG=only"]),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
-        pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK),
+        pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK, ["TFOS_TEST_LONG=all"]),
         pytest_suite("python-storms", ".venv", in_default=False, tests=storm_test, variables=storms),
         pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
         text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),

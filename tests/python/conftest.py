@@ -18,6 +18,18 @@ ON_SPARK = ["test_cluster*.py", "test_feed*.py"]
 collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ON_SPARK
 
 
+# Tests marked "long" are for make test-all: "only" them, "all" tests, or by default those that are not.
+LONG = os.environ.get("TFOS_TEST_LONG", "without")
+
+
+def pytest_collection_modifyitems(config, items):
+    if LONG == "all":
+        return
+    chosen = [item for item in items if (item.get_closest_marker("long") is not None) == (LONG == "only")]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
 def _crc_table():
     table = []
     for byte in range(256):

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 
@@ -53,6 +55,7 @@ def test_quick_run_fills_every_row():
     assert "TensorFlow 2." in lines[-2]
 
 
+@pytest.mark.long
 def test_quick_run_of_clusters():
     result = run_bench("cluster", "--quick")
     assert result.returncode == 0, result.stderr
@@ -62,6 +65,7 @@ def test_quick_run_of_clusters():
         assert " s" in line[50:], line
 
 
+@pytest.mark.long
 def test_quick_run_of_the_feed():
     result = run_bench("feed", "--quick")
     assert result.returncode == 0, result.stderr

@@ -20,7 +20,7 @@ import spark_tools
 from spark_tools import Answers, node_processes, spark_context, standalone_cluster, wait_for
 from tensorflowonspark import TFCluster
 
-pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)]
 
 # Nodes do not have this file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

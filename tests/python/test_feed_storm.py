@@ -262,6 +262,7 @@ def fed(monkeypatch):
     return log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(RUNS))
 @pytest.mark.parametrize("kind", ["RDD", "DataFrame"])
 def test_epochs_are_fed_again_when_nodes_die(sc, tmp_path, kind, number, fed):
