@@ -289,6 +289,15 @@ def test_epochs_are_fed_again_when_nodes_die(sc, tmp_path, kind, number, fed):
             assert ROWS - unwritten <= len(rows) <= ROWS, f"epoch {epoch}: {len(rows)} rows; {told}"
 
 
+def linger(row):
+    """Takes its time, but not longer than its executor lives."""
+    parent, end = os.getppid(), time.monotonic() + 100
+    while time.monotonic() < end:
+        if os.getppid() != parent:
+            os._exit(1)
+        time.sleep(0.1)
+
+
 def test_job_that_is_submitted_too_late_is_cancelled(sc, tmp_path, monkeypatch):
     """The cluster starts again after the driver has got its ticket, and before it has submitted its job."""
     cluster = start(sc, tmp_path / "records", restarts=1)
@@ -301,7 +310,7 @@ def test_job_that_is_submitted_too_late_is_cancelled(sc, tmp_path, monkeypatch):
                 os.kill(min(victims("program")), signal.SIGKILL)
                 wait_for(lambda: session.attempt == 1, 60)
                 time.sleep(1)  # the first attempt to cancel it is over
-                rdd.foreach(lambda row: time.sleep(100))
+                rdd.foreach(linger)
             rdd_job(rdd)(ticket)
 
         return job
