@@ -42,6 +42,10 @@ void spark_expect_batch(tfos_spark_rows *rows, const char *expected);
 /* A block that cannot be appended, and what the message says; frees `rows`. */
 void spark_expect_failure(tfos_spark_rows *rows, const part *block, tfos_status expected, const char *const *words);
 
+/* Rows whose appending has failed with `error`: what it says, and that nothing can be taken any more; frees `rows`. */
+void spark_expect_broken(tfos_spark_rows *rows, const tfos_error *error, tfos_status expected,
+                         const char *const *words);
+
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 #define ARRAY_OF(type) "{\"type\": \"array\", \"elementType\": " type ", \"containsNull\": true}"

@@ -85,74 +85,72 @@ abstract class SparkVector implements AutoCloseable {
         nulls.close();
     }
 
-    private static final class Plain extends SparkVector {
-        private final Numbers numbers;
+    /** Values of one width, one behind the other. */
+    private abstract static class Values extends SparkVector {
+        private final int width;
         private final Memory values = new Memory();
 
-        Plain(Numbers numbers) {
-            this.numbers = numbers;
+        Values(int width) {
+            this.width = width;
+        }
+
+        /** Where the next `count` values go. */
+        protected final long reserve(int count) {
+            long begin = (long) length * width;
+            return values.reserve(begin + (long) count * width) + begin;
         }
 
         @Override
-        protected void putValues(ColumnVector from, int first, int count) {
-            long begin = (long) length * numbers.width;
-            long address = values.reserve(begin + (long) count * numbers.width);
-            numbers.copy(from, first, count, address + begin);
+        final long bytes() {
+            return (long) length * width;
         }
 
         @Override
-        long bytes() {
-            return (long) length * numbers.width;
-        }
-
-        @Override
-        int tell(long[] words, int at) {
+        final int tell(long[] words, int at) {
             return tell(words, at, values.address(), 0);
         }
 
         @Override
-        public void close() {
+        public final void close() {
             values.close();
             super.close();
         }
     }
 
+    private static final class Plain extends Values {
+        private final Numbers numbers;
+
+        Plain(Numbers numbers) {
+            super(numbers.width);
+            this.numbers = numbers;
+        }
+
+        @Override
+        protected void putValues(ColumnVector from, int first, int count) {
+            numbers.copy(from, first, count, reserve(count));
+        }
+    }
+
     /** Decimals of few digits, as unscaled numbers. */
-    private static final class Decimals extends SparkVector {
+    private static final class Decimals extends Values {
         private final int precision;
         private final int scale;
-        private final Memory values = new Memory();
 
         Decimals(int precision, int scale) {
+            super(Long.BYTES);
             this.precision = precision;
             this.scale = scale;
         }
 
         @Override
         protected void putValues(ColumnVector from, int first, int count) {
-            long address = values.reserve(((long) length + count) * Long.BYTES) + (long) length * Long.BYTES;
+            long address = reserve(count);
             for (int i = 0; i < count; i++) {
                 if (!from.isNullAt(first + i)) {
                     long unscaled = from.getDecimal(first + i, precision, scale).toUnscaledLong();
                     Platform.putLong(null, address + (long) i * Long.BYTES, unscaled);
                 }
             }
-        }
-
-        @Override
-        long bytes() {
-            return (long) length * Long.BYTES;
-        }
-
-        @Override
-        int tell(long[] words, int at) {
-            return tell(words, at, values.address(), 0);
-        }
-
-        @Override
-        public void close() {
-            values.close();
-            super.close();
         }
     }
 
