@@ -13,14 +13,17 @@ import glob
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REPORTS = os.path.join(ROOT, "build", "reports")
 JOBS = str(os.cpu_count() or 2)
+STEP_LIMIT_S = 45 * 60  # of the suites of `make test`: a step that hangs is ended, and says where
 CHECKED = ["-DTFOS_TESTS=ON", "-DTFOS_WERROR=ON"]
 ENVIRONMENT = {
     "PYTHONPYCACHEPREFIX": os.path.join(ROOT, "build", "pycache"),
@@ -153,7 +156,13 @@ def all_suites():
     ]
 
 
-def run_step(command, log):
+def abort(process, limit_s):
+    """Ends a process so that Python shows the stacks of its threads."""
+    print(f"not done after {limit_s} s", flush=True)
+    process.send_signal(signal.SIGABRT)
+
+
+def run_step(command, log, limit_s):
     """Runs a command, shows its output as it comes and keeps it in a file. Returns whether it succeeded."""
     print("$ " + " ".join(command), flush=True)
     try:
@@ -168,11 +177,18 @@ def run_step(command, log):
     except OSError as error:
         print(f"cannot start {command[0]}: {error.strerror}", flush=True)
         return False
-    with open(log, "ab") as file, process:
-        for line in process.stdout:
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
-            file.write(line)
+    watch = threading.Timer(limit_s, abort, [process, limit_s]) if limit_s else None
+    if watch:
+        watch.start()
+    try:
+        with open(log, "ab") as file, process:
+            for line in process.stdout:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+                file.write(line)
+    finally:
+        if watch:
+            watch.cancel()
     return process.returncode == 0
 
 
@@ -185,7 +201,8 @@ def run_suite(suite):
     remove_reports(suite)
     log = os.path.join(REPORTS, f"{suite.name}.txt")
     open(log, "wb").close()
-    succeeded = all(run_step(step, log) for step in suite.steps)
+    limit_s = STEP_LIMIT_S if suite.in_default else None
+    succeeded = all(run_step(step, log, limit_s) for step in suite.steps)
     count = Count()
     try:
         for path in glob.glob(os.path.join(ROOT, suite.report)):

@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 
+import hang_report
 import pytest
 
 VECTORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors")
@@ -20,14 +21,26 @@ collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ON_SPARK
 
 # Tests marked "long" are for make test-all: "only" them, "all" tests, or by default those that are not.
 LONG = os.environ.get("TFOS_TEST_LONG", "without")
+LONG_S = 1800
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.timeout(LONG_S))
     if LONG == "all":
         return
     chosen = [item for item in items if (item.get_closest_marker("long") is not None) == (LONG == "only")]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    result = yield
+    if call.excinfo is not None and "Timeout (>" in str(call.excinfo.value):
+        result.sections.append(("processes that were there when the time was over", hang_report.report()))
+    return result
 
 
 def _crc_table():
