@@ -376,13 +376,22 @@ static bool is_our_user(int socket)
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == getuid();
 }
 
+int tfos__feed_accept(uv_poll_t *poll, int listener, int flags)
+{
+    int socket = accept4(listener, NULL, NULL, flags | SOCK_CLOEXEC);
+    if (socket < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+        uv_poll_stop(poll);
+    }
+    return socket;
+}
+
 static void on_connection(uv_poll_t *poll, int code, int events)
 {
     tfos__node *node = poll->data;
     tfos__node_feed *feed = node->feed;
     (void)code;
     (void)events;
-    int socket = accept4(feed->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int socket = tfos__feed_accept(poll, feed->listener, SOCK_NONBLOCK);
     if (socket < 0) {
         return;
     }
@@ -403,6 +412,16 @@ static void on_connection(uv_poll_t *poll, int code, int events)
     *last = producer;
     feed->producer_count++;
     uv_poll_start(&producer->poll, UV_READABLE, on_producer);
+}
+
+void tfos__feed_accept_again(tfos__node_feed *feed)
+{
+    if (!uv_is_active((uv_handle_t *)&feed->listener_poll)) {
+        uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection);
+    }
+    if (!uv_is_active((uv_handle_t *)&feed->far_poll)) {
+        uv_poll_start(&feed->far_poll, UV_READABLE, tfos__feed_on_visitor);
+    }
 }
 
 /* ---- the start ---- */

@@ -116,7 +116,14 @@ tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
 /* The coordinator has begun an epoch of a feed: producers of it may have lanes. */
 tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error);
 
+/* Accepts a connection; -1: there is none, or the process has as many files as it may have. Then nobody is accepted
+ * before the next beat: those who wait in line would wake us without end. */
+int tfos__feed_accept(uv_poll_t *poll, int listener, int flags);
+void tfos__feed_accept_again(tfos__node_feed *feed);
+
 /* ---- node_feed_remote.c: producers elsewhere ---- */
+
+void tfos__feed_on_visitor(uv_poll_t *poll, int code, int events);
 
 /* Listens on one of these ports, or on any. Needs the cluster key. */
 tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error);

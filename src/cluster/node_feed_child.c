@@ -259,10 +259,11 @@ void tfos__node_feed_count(const tfos__node *node, tfos__message *message)
 
 void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
 {
-    const tfos__node_feed *feed = node->feed;
+    tfos__node_feed *feed = node->feed;
     if (feed == NULL) {
         return;
     }
+    tfos__feed_accept_again(feed);
     tfos__node_feed_count(node, message);
     tfos__message_put_number(message, TFOS__FIELD_LANE_BYTES, (uint64_t)feed->memory_used);
     tfos__message_put_number(message, TFOS__FIELD_COUNT, tfos__bell_hungry(feed->bell) != 0 ? 1 : 0);

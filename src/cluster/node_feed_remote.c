@@ -383,13 +383,13 @@ static bool start_thread(visitor *v)
     return code == 0;
 }
 
-static void on_visitor(uv_poll_t *poll, int code, int events)
+void tfos__feed_on_visitor(uv_poll_t *poll, int code, int events)
 {
     tfos__node *node = poll->data;
     tfos__node_feed *feed = node->feed;
     (void)code;
     (void)events;
-    int socket = accept4(feed->far.socket, NULL, NULL, SOCK_CLOEXEC);
+    int socket = tfos__feed_accept(poll, feed->far.socket, 0);
     visitor *v = socket >= 0 ? calloc(1, sizeof *v) : NULL;
     if (v == NULL) {
         if (socket >= 0) {
@@ -415,6 +415,6 @@ tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_erro
     TFOS_TRY(tfos__port_reserve(ports, &feed->far, error));
     int code = uv_poll_init(&node->loop, &feed->far_poll, feed->far.socket);
     feed->far_poll.data = node;
-    code = code == 0 ? uv_poll_start(&feed->far_poll, UV_READABLE, on_visitor) : code;
+    code = code == 0 ? uv_poll_start(&feed->far_poll, UV_READABLE, tfos__feed_on_visitor) : code;
     return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks of other hosts");
 }

@@ -422,6 +422,60 @@ static void test_a_quiet_task(void **state)
     helper_cluster_abandon(&it);
 }
 
+/* Processor time that a process has taken, in clock ticks. */
+static long ticks_of(long pid)
+{
+    char path[64];
+    char text[1024] = "";
+    unsigned long user = 0;
+    unsigned long system = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    const char *behind = strrchr(text, ')');
+    assert_non_null(behind);
+    assert_int_equal(sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    return (long)(user + system);
+}
+
+/* A node that has as many files as it may have: tasks wait in line, and it does not spin meanwhile. */
+static void accept_at_the_limit(bool far)
+{
+    enum { ROWS = 1000 };
+    helper_cluster it;
+    struct rlimit before;
+    static const char *const settings[] = {"cluster.beat_ms=100", NULL};
+    const tfos_feed_options options = partitions_of(1);
+    helper_cluster_open(&it, 1, "take", 10, settings);
+    uint64_t feed = begin_feed(&it, &options);
+    long node = find_node(&it);
+    assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, NULL, &before), 0);
+    const struct rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
+    assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, &none, NULL), 0);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = 100, .far = far};
+    helper_task_start(&task, &it);
+    helper_cluster_pump(&it, 300);
+    long ticks = ticks_of(node);
+    helper_cluster_pump(&it, 1000);
+    ticks = ticks_of(node) - ticks;
+    assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, &before, NULL), 0);
+    if (ticks > sysconf(_SC_CLK_TCK) / 4) {
+        fail_msg("the node has worked for %ld ticks in a second", ticks);
+    }
+    helper_task_expect_ok(&task, &it);
+    helper_cluster_expect_rows(&it, (const int64_t[]){ROWS}, 1, 1);
+    helper_cluster_close(&it);
+}
+
+static void test_a_node_at_its_limit_of_files(void **state)
+{
+    (void)state;
+    accept_at_the_limit(false);
+    accept_at_the_limit(true);
+}
+
 static bool is_interrupted(void *context)
 {
     (void)context;
@@ -574,6 +628,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_cause_is_told),
         cmocka_unit_test(test_a_starving_node_is_out_of_reach),
         cmocka_unit_test(test_a_quiet_task),
+        cmocka_unit_test(test_a_node_at_its_limit_of_files),
         cmocka_unit_test(test_interrupted_while_connecting),
         cmocka_unit_test(test_terminate),
         cmocka_unit_test(test_programs_that_end),
