@@ -276,7 +276,7 @@ def test_shutdown_does_not_wait_for_programs_that_take_nothing(sc):
     with pytest.raises(TFCluster.TFClusterError, match="feed_timeout"):
         cluster.train(sc.parallelize(range(10), 1), 1, feed_timeout=1)
     begin = time.monotonic()
-    cluster.shutdown()
+    cluster.shutdown(timeout=60)
     assert time.monotonic() - begin < 20
 
 

@@ -89,7 +89,7 @@ def start(spark, answers, look, arguments):
 def counted(spark):
     """How many rows were fed so far (from columns, from rows), as Spark shows it with its stages."""
     context = spark.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty()
+    context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
     nothing = context._gateway.new_array(context._jvm.double, 0)
     stages = context._jsc.sc().statusStore().stageList(None, False, False, nothing, context._jvm.java.util.ArrayList())
     total = {"rows fed from columns": 0, "rows fed from rows": 0}
@@ -111,7 +111,7 @@ class Fed:
         try:
             cluster.train(frame, 1, feed_timeout=60, columns=dict(columns), **options)
         finally:
-            cluster.shutdown()
+            cluster.shutdown(timeout=60)
         (self.values,) = answers.read()
         after = counted(frame.sparkSession)
         self.from_columns, self.from_rows = (b - a for a, b in zip(before, after))
@@ -342,6 +342,9 @@ def test_a_second_attempt_goes_on_where_the_first_has_stopped(spark, setting, tm
         assert second.awaitEnd(60_000) and second.failure() is None
         fed_again = sum(counted(spark)) - sum(before)
         assert 0 < fed_again <= rows - 100
+    except BaseException:
+        session.stop("the test is over")  # the program may still wait for its file
+        raise
     finally:
-        cluster.shutdown()
+        cluster.shutdown(timeout=60)
     assert answers.read()[0] == list(range(rows))

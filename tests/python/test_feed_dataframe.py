@@ -65,7 +65,7 @@ def run(frame, answers, look=take_all, columns=(), epochs=1):
     try:
         cluster.train(frame, epochs, feed_timeout=60, columns=dict(columns))
     finally:
-        cluster.shutdown()
+        cluster.shutdown(timeout=60)
     return answers.read()[0]
 
 
@@ -170,4 +170,4 @@ def test_a_task_that_waits_can_be_cancelled(spark, answers):
         assert job.isDone() and job.failure() is None
     finally:
         cluster._session.stop("the test is over")
-        cluster.shutdown()
+        cluster.shutdown(timeout=60)

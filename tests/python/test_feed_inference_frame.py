@@ -38,7 +38,7 @@ def running(spark, program, nodes=2, fails=None, args=None):
         yield cluster
     finally:
         with pytest.raises(TFClusterError, match=fails) if fails else contextlib.nullcontext():
-            cluster.shutdown()
+            cluster.shutdown(timeout=60)
 
 
 def answering(make):
