@@ -163,9 +163,14 @@ static void on_fence(void *context, const tfos__attempt *attempt)
 {
     tfos__feeds *feeds = context;
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_FENCE);
-    put_attempt(&message, attempt);
+    tfos__feeds_make_fence(attempt, &message);
     tfos__feeds_tell_nodes(feeds, &message);
+}
+
+void tfos__feeds_make_fence(const tfos__attempt *attempt, tfos__message *out)
+{
+    tfos__message_init(out, TFOS__MESSAGE_FENCE);
+    put_attempt(out, attempt);
 }
 
 void tfos__feeds_make_epoch(const tfos__known_feed *which, tfos__message *out)
@@ -296,6 +301,7 @@ void tfos__feeds_free(tfos__feeds *feeds)
         free(feeds->feeds);
         free(feeds->queues);
         free(feeds->producers);
+        free(feeds->remains);
         free(feeds->nodes);
         free(feeds->alive);
         free(feeds);
@@ -370,6 +376,7 @@ static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     uint64_t before = which->epoch;
     which->epoch = tfos__message_number(message, TFOS__FIELD_EPOCH);
     which->moved_ms = feeds->now_ms;
+    tfos__feeds_forget_remains_of_feed(feeds, which->number);
     /* Nodes first: an epoch of no partitions has its mark at once. */
     tfos__feeds_make_epoch(which, &begin);
     tfos__feeds_tell_nodes(feeds, &begin);
@@ -388,6 +395,7 @@ static void close_feed(tfos__feeds *feeds, tfos__known_feed *which)
     tfos__message_init(&message, TFOS__MESSAGE_FEED_CLOSE);
     tfos__message_put_number(&message, TFOS__FIELD_FEED, which->number);
     which->open = false;
+    tfos__feeds_forget_remains_of_feed(feeds, which->number);
     tfos__feeds_tell_nodes(feeds, &message);
     tfos__ledger_close(feeds->ledger, which->number);
 }

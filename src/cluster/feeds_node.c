@@ -96,6 +96,7 @@ static void lose_node(tfos__feeds *feeds, uint32_t index)
         return;
     }
     feeds->nodes[index].gone = true;
+    tfos__feeds_forget_remains_of_node(feeds, index);
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         left += feeds->nodes[i].known && !feeds->nodes[i].gone ? 1 : 0;
     }
@@ -136,7 +137,9 @@ void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__messa
         break;
     case TFOS__MESSAGE_FENCED:
         attempt = tfos__feeds_attempt_of(message);
+        tfos__feeds_note_remains(feeds, &attempt, index, tfos__message_number(message, TFOS__FIELD_COUNT) != 0);
         tfos__ledger_fenced(feeds->ledger, &attempt, index, tfos__message_number(message, TFOS__FIELD_ROWS));
+        tfos__feeds_judge(feeds);
         break;
     case TFOS__MESSAGE_TERMINATE:
         terminate(feeds, message);
@@ -284,6 +287,7 @@ void tfos__feeds_tick(tfos__feeds *feeds, uint64_t now_ms)
     if (!feeds->stopped && tfos__roster_phase(feeds->roster) >= TFOS__PHASE_STOPPING) {
         tfos__feeds_end(feeds);
     }
+    tfos__feeds_ask_for_remains(feeds);
     tfos__feeds_judge(feeds);
     for (size_t i = 0; i < feeds->feed_count; i++) {
         tfos__known_feed *each = &feeds->feeds[i];

@@ -105,7 +105,7 @@ static bool is_decided(const tfos__feeds *feeds, const tfos__known_producer *who
 static void complete(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_feed *which)
 {
     tfos__message answer;
-    if (!who->waits || !is_decided(feeds, who)) {
+    if (!who->waits || !is_decided(feeds, who) || tfos__feeds_has_remains(feeds, &who->attempt)) {
         return;
     }
     who->waits = false;

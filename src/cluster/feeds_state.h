@@ -41,10 +41,17 @@ typedef struct tfos__known_producer {
     char machine[64];
     tfos__attempt attempt;
     bool granted;
-    bool waits;       /* to hear that its partition is complete, until it is known … */
+    bool waits;       /* to hear that its partition is complete, until nothing remains and it is known … */
     char *waits_for;  /* … how the programs of these nodes ended ("3\n7\n"), … */
     uint64_t dropped; /* … which left so many rows behind */
 } tfos__known_producer;
+
+/* Rows of an attempt that has left, in lanes of a node: they will be consumed, but were not when the node said so. */
+typedef struct tfos__remains {
+    tfos__attempt attempt;
+    uint32_t node;
+    uint64_t asked_ms;
+} tfos__remains;
 
 /* A queue, whichever feeds it has had. */
 typedef struct tfos__known_queue {
@@ -66,6 +73,9 @@ struct tfos__feeds {
     tfos__known_queue *queues;
     size_t queue_count;
     size_t queue_capacity;
+    tfos__remains *remains;
+    size_t remains_count;
+    size_t remains_capacity;
     uint32_t node_count;
     tfos__fed_node *nodes;
     uint32_t *alive; /* scratch */
@@ -104,6 +114,7 @@ tfos__attempt tfos__feeds_attempt_of(const tfos__message *message);
 /* Answers a producer that the ledger knows nothing of: an attempt of inference, say. */
 void tfos__feeds_answer(tfos__feeds *feeds, uint64_t producer, tfos__admission admission, const tfos_error *error);
 
+void tfos__feeds_make_fence(const tfos__attempt *attempt, tfos__message *out);
 void tfos__feeds_make_epoch(const tfos__known_feed *feed, tfos__message *out);
 void tfos__feeds_make_mark(const tfos__known_queue *queue, tfos__message *out);
 void tfos__feeds_make_schema(const tfos__known_feed *feed, tfos__message *out);
@@ -113,5 +124,20 @@ void tfos__feeds_make_end(const tfos__known_queue *queue, tfos__message *out); /
 
 /* Looks whether producers that wait for a judgement can be answered. */
 void tfos__feeds_judge(tfos__feeds *feeds);
+
+/* ---- feeds_remains.c ---- */
+
+/* A node has fenced an attempt and says whether rows of it are left in lanes there. */
+void tfos__feeds_note_remains(tfos__feeds *feeds, const tfos__attempt *attempt, uint32_t node, bool any);
+
+/* Whether a partition has rows in lanes of earlier attempts: it is not complete before they are consumed. */
+bool tfos__feeds_has_remains(const tfos__feeds *feeds, const tfos__attempt *attempt);
+
+/* Nodes are asked again, now and then. */
+void tfos__feeds_ask_for_remains(tfos__feeds *feeds);
+
+/* What a node has is gone with it, and a feed goes on without what an epoch has left. */
+void tfos__feeds_forget_remains_of_node(tfos__feeds *feeds, uint32_t node);
+void tfos__feeds_forget_remains_of_feed(tfos__feeds *feeds, uint64_t feed);
 
 #endif

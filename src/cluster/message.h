@@ -51,7 +51,7 @@
     X(COMPLETE, 30, "producer → coordinator: … and all were consumed, but COUNT at PLACES; back: noted")               \
     X(UNFIT, 31, "producer → coordinator: a row that cannot be fed: STATUS TEXT")                                      \
     X(FENCE, 32, "coordinator → node: FEED EPOCH PARTITION TASK_ATTEMPT")                                              \
-    X(FENCED, 33, "node → coordinator: the same, and ROWS")                                                            \
+    X(FENCED, 33, "node → coordinator: the same, and ROWS; COUNT is not 0: some of them are yet to be consumed")       \
     X(MARK, 34, "coordinator → node: every row of an epoch is in a lane: QUEUE, and COUNT of its marks so far")        \
     X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
     X(HUNGRY, 36, "coordinator → producers: INDEX of a node, and COUNT: 1 it starves, 0 it does not")                  \

@@ -283,6 +283,20 @@ static tfos__lane_id id_of(const tfos__message *message)
                            .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
 }
 
+/* Whether rows of an attempt are in lanes, for the child to take. */
+static bool has_remains(const tfos__node_feed *feed, const tfos__lane_id *id)
+{
+    for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
+        tfos__lane_counts counts;
+        tfos__lane_count(lane->lane, &counts);
+        if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), id) && counts.fed_rows > counts.consumed_rows &&
+            !counts.given_up) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void say_fenced(tfos__node *node, const tfos__feed_record *record)
 {
     tfos__message message;
@@ -292,6 +306,7 @@ static void say_fenced(tfos__node *node, const tfos__feed_record *record)
     tfos__message_put_number(&message, TFOS__FIELD_PARTITION, record->id.partition);
     tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, record->id.attempt);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, record->end_row);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, has_remains(node->feed, &record->id) ? 1 : 0);
     tfos__node_send(node, &message);
 }
 

@@ -433,6 +433,32 @@ static void test_memory_is_bounded(void **state)
     helper_cluster_abandon(&it);
 }
 
+/* A task that dies behind its last row leaves rows in a lane. The next attempt has nothing to feed, and returns when
+ * they are consumed: a partition is not complete before. */
+static void test_a_task_dies_behind_its_last_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000, BATCH = 10 };
+    helper_cluster it;
+    helper_cluster_open(&it, 1, "slow:20", BATCH, NULL);
+    uint64_t feed = begin_feed(&it, &usual);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = ROWS};
+    helper_task_start(&task, &it);
+    while (helper_cluster_count(&it) < BATCH) {
+        helper_cluster_pump(&it, 5);
+    }
+    helper_cluster_pump(&it, 100);
+    kill(task.pid, SIGKILL);
+    assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), -SIGKILL);
+    task = (helper_task){.feed = feed, .attempt = 2, .rows = ROWS, .batch_rows = ROWS};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    assert_true(helper_cluster_count(&it) >= ROWS - BATCH); /* it has them, and is about to write them down */
+    wait_until_over(&it);
+    helper_cluster_expect_rows(&it, (const int64_t[]){ROWS}, 1, 1);
+    helper_cluster_abandon(&it);
+}
+
 /* ---- inference ---- */
 
 static void test_inference(void **state)
@@ -559,6 +585,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_queue_that_nobody_opens),
         cmocka_unit_test(test_a_program_that_has_finished),
         cmocka_unit_test(test_a_task_dies_behind_a_program_that_has_finished),
+        cmocka_unit_test(test_a_task_dies_behind_its_last_row),
         cmocka_unit_test(test_a_program_that_is_killed),
         cmocka_unit_test(test_a_program_that_is_killed_at_the_end),
         cmocka_unit_test(test_a_row_that_cannot_be_fed),

@@ -258,7 +258,7 @@ static void say_text(story *s, uint64_t producer, tfos__message_type type, uint6
 
 /* ---- nodes ---- */
 
-static void fenced(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows)
+static void fenced_with(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows, bool remains)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FENCED);
@@ -267,7 +267,13 @@ static void fenced(story *s, uint32_t node, uint64_t partition, uint64_t attempt
     tfos__message_put_number(&message, TFOS__FIELD_PARTITION, partition);
     tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, attempt);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, rows);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, remains ? 1 : 0);
     tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
+}
+
+static void fenced(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows)
+{
+    fenced_with(s, node, partition, attempt, rows, false);
 }
 
 static void beat(story *s, uint32_t node, uint64_t fed, uint64_t consumed, const char *queues)
@@ -405,6 +411,59 @@ static void test_a_task_dies(void **state)
     fenced(&s, 0, 0, 10, 55);
     expect_part(&s, "producer 11: ADMITTED admission=0 rows=55 queue='input'");
     tfos__feeds_producer_left(s.feeds, 77); /* nobody */
+    expect(&s, "");
+    end(&s);
+}
+
+/* Brings a story to where producer 11 has fed the rest of a partition and says that it was consumed, while rows of
+ * producer 10, which is dead, may still be at both nodes. */
+static void take_over(story *s)
+{
+    start(s, 1, TFOS__FEED_DETERMINATE);
+    admit(s, 10, 0);
+    tfos__feeds_producer_left(s->feeds, 10);
+    fenced_with(s, 0, 0, 10, 40, true);
+    fenced_with(s, 1, 0, 10, 55, true);
+    admit(s, 11, 0);
+    exhaust(s, 11, 100);
+    s->said.size = 0;
+    complete(s, 11, 0, NULL);
+    expect(s, "");
+}
+
+static void test_what_a_dead_task_has_left(void **state)
+{
+    (void)state;
+    story s;
+    take_over(&s);
+    wait_for(&s, 100);
+    expect(&s, "");
+    wait_for(&s, 100);
+    expect(&s, "node 0: FENCE feed=1 epoch=0 partition=0 attempt=10\n"
+               "node 1: FENCE feed=1 epoch=0 partition=0 attempt=10\n");
+    fenced_with(&s, 0, 0, 10, 40, false);
+    fenced_with(&s, 1, 0, 10, 55, true);
+    fenced_with(&s, 1, 0, 12, 0, false); /* of another one */
+    expect(&s, "");
+    wait_for(&s, 200);
+    expect(&s, "node 1: FENCE feed=1 epoch=0 partition=0 attempt=10\n");
+    fenced_with(&s, 1, 0, 10, 55, false);
+    expect(&s, "producer 11: COMPLETE\n");
+    wait_for(&s, 1000);
+    expect(&s, "");
+    end(&s);
+    /* What is at a node whose program has ended is not waited for, … */
+    take_over(&s);
+    fenced_with(&s, 0, 0, 10, 40, false);
+    node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
+    expect_part(&s, "producer 11: COMPLETE\n");
+    end(&s);
+    /* … and none of it when the epoch is begun again. */
+    take_over(&s);
+    order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
+    fenced_with(&s, 0, 0, 10, 40, false);
+    s.said.size = 0;
+    wait_for(&s, 1000);
     expect(&s, "");
     end(&s);
 }
@@ -777,6 +836,7 @@ int main(void)
         cmocka_unit_test(test_a_feed_of_two_epochs),
         cmocka_unit_test(test_what_a_driver_may_not),
         cmocka_unit_test(test_a_task_dies),
+        cmocka_unit_test(test_what_a_dead_task_has_left),
         cmocka_unit_test(test_a_node_comes_back),
         cmocka_unit_test(test_a_node_is_replaced),
         cmocka_unit_test(test_terminate),
