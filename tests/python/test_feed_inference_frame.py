@@ -1,6 +1,7 @@
 """Inference over DataFrames: rows and results go between Spark's memory and programs, without a Python worker."""
 
 import contextlib
+import functools
 import sys
 
 import pytest
@@ -34,6 +35,7 @@ def running(spark, program, nodes=2, fails=None, args=None):
     """A cluster; `fails` is in the message with which it ends, if it does not end well."""
     mode = TFCluster.InputMode.SPARK
     cluster = TFCluster.run(spark.sparkContext, program, args, nodes, 0, input_mode=mode)
+    cluster.inference = functools.partial(cluster.inference, feed_timeout=60)
     try:
         yield cluster
     finally:

@@ -341,9 +341,14 @@ def test_consumer_that_dies_fails_the_feed(sc, tmp_path, kind, words):
     killed = []
 
     def kill_when_it_has_rows():
-        wait_for(lambda: len(os.listdir(folder)) == 2 and os.path.getsize(folder / "0-0") > 0, 60)
-        killed.append(time.monotonic())
-        os.kill(min(victims(kind)), signal.SIGKILL)
+        try:
+            wait_for(lambda: len(os.listdir(folder)) == 2 and os.path.getsize(folder / "0-0") > 0, 60)
+            victim = wait_for(lambda: min(victims(kind), default=0), 20)
+            killed.append(time.monotonic())
+            os.kill(victim, signal.SIGKILL)
+        except BaseException:
+            cluster._session.stop("nothing was killed")  # it would be fed for ever
+            raise
 
     thread = threading.Thread(target=kill_when_it_has_rows)
     thread.start()
