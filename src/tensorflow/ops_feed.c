@@ -38,7 +38,7 @@ typedef struct kernel {
     tfos_feed *feed;      /* NULL until the first call */
     const tfos_schema *as;
     atomic_uint interrupts;   /* SIGINTs that came before the wait that is going on … */
-    _Atomic int64_t again_ms; /* … which was left at this time, to come back at once */
+    _Atomic int64_t again_ms; /* … which was left at this time, to come back at once; 0: none is */
 } kernel;
 
 /* ---- SIGINT ---- */
@@ -83,7 +83,7 @@ static bool is_interrupted(void *context)
 /* A wait goes on if this call follows the one before it at once; otherwise another one begins. */
 static void begin_wait(kernel *self)
 {
-    enum { AT_ONCE_MS = 100 };
+    enum { AT_ONCE_MS = 10000 }; /* a thread may get no processor for a while; an interrupt meanwhile is meant for it */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_interrupts);
     if (tfos__clock_ms() - atomic_load(&self->again_ms) > AT_ONCE_MS) {
@@ -277,9 +277,10 @@ static tfos_status next(kernel *self, tfos__ops_outputs *out, tfos_error *error)
     tfos_batch *batch = NULL;
     int32_t state = STATE_ROWS;
     tfos_status status = take(self, &batch, error);
-    if (status == TFOS_CANCELLED && !is_interrupted(self)) {
+    bool again = status == TFOS_CANCELLED && !is_interrupted(self);
+    atomic_store(&self->again_ms, again ? tfos__clock_ms() : 0);
+    if (again) {
         state = STATE_AGAIN;
-        atomic_store(&self->again_ms, tfos__clock_ms());
     } else if (status == TFOS_END) {
         state = STATE_END;
     } else if (status != TFOS_OK) {

@@ -350,11 +350,21 @@ static bool enter(feeder *self, JNIEnv *env, jobject supplier)
     return self->method != NULL;
 }
 
+/* Of a call that cannot be interrupted; what an earlier one was given is not valid any more. */
+static tfos_feeder *enter_quietly(feeder *self)
+{
+    self->supplier = NULL;
+    return self->feeder;
+}
+
 /* An exception in the supplier ends the call too; it is thrown when the call returns. */
 static bool is_interrupted(void *context)
 {
     feeder *self = context;
     JNIEnv *env = self->env;
+    if (self->supplier == NULL) {
+        return false;
+    }
     return (*env)->CallBooleanMethod(env, self->supplier, self->method) || (*env)->ExceptionCheck(env);
 }
 
@@ -490,7 +500,7 @@ NATIVE(void, feederFail, jlong address, jint status, jbyteArray reason)
     char *text = copy_bytes(env, class, reason, &count);
     if (text != NULL) {
         strncpy(failure.message, text, sizeof failure.message - 1);
-        tfos_feeder_fail(feeder_at(address)->feeder, &failure);
+        tfos_feeder_fail(enter_quietly(feeder_at(address)), &failure);
         free(text);
     }
 }
@@ -500,6 +510,6 @@ NATIVE(void, feederClose, jlong address)
     (void)env;
     (void)class;
     feeder *self = feeder_at(address);
-    tfos_feeder_close(self->feeder);
+    tfos_feeder_close(enter_quietly(self));
     free(self);
 }
