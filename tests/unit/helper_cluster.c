@@ -404,6 +404,29 @@ void helper_cluster_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch)
     helper_cluster_expect_event(it, event, 10000);
 }
 
+tfos_feed_options helper_feed_of(int64_t partitions)
+{
+    return (tfos_feed_options){.queue = "input", .partitions = partitions, .determinate = true, .timeout_ms = 600000};
+}
+
+uint64_t helper_cluster_begin(helper_cluster *it, const tfos_feed_options *options)
+{
+    uint64_t feed = helper_cluster_feed(it, options);
+    helper_cluster_epoch(it, feed, 0);
+    return feed;
+}
+
+void helper_cluster_wait_over(helper_cluster *it)
+{
+    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
+    for (int64_t deadline = tfos__clock_ms() + 20000; !it->over;) {
+        assert_true(tfos__clock_ms() < deadline);
+        helper_cluster_pump(it, 10);
+    }
+    assert_string_equal(it->failure, "");
+}
+
 int64_t *helper_cluster_rows(const helper_cluster *it, int32_t node, size_t *count)
 {
     char path[300];
@@ -470,6 +493,17 @@ void helper_cluster_expect_rows(const helper_cluster *it, const int64_t *sizes, 
         free(seen[p]);
     }
     free(seen);
+}
+
+void helper_cluster_expect_shared(const helper_cluster *it, size_t least)
+{
+    for (int32_t i = 0; i < it->nodes; i++) {
+        size_t count;
+        free(helper_cluster_rows(it, i, &count));
+        if (count < least) {
+            fail_msg("node %d got %zu rows, expected %zu at least", i, count, least);
+        }
+    }
 }
 
 /* ---- tasks ---- */

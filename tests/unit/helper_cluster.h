@@ -44,8 +44,17 @@ void helper_cluster_expect_event(helper_cluster *it, const char *text, int64_t m
 /* Waits until every program waits for rows. */
 void helper_cluster_wait_hungry(helper_cluster *it);
 
+/* The usual feed of so many partitions. */
+tfos_feed_options helper_feed_of(int64_t partitions);
+
 uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *options);
 void helper_cluster_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch);
+
+/* Both: the feed is opened, and its first epoch begins. */
+uint64_t helper_cluster_begin(helper_cluster *it, const tfos_feed_options *options);
+
+/* Ends the feed and waits for the programs, which end by themselves then, and well. */
+void helper_cluster_wait_over(helper_cluster *it);
 
 /* The numbers that the program of a node has written down. The caller frees them. */
 int64_t *helper_cluster_rows(const helper_cluster *it, int32_t node, size_t *count);
@@ -55,6 +64,9 @@ size_t helper_cluster_count(const helper_cluster *it);
 
 /* Fails the test unless the programs have, together, each row of partitions of these sizes `epochs` times. */
 void helper_cluster_expect_rows(const helper_cluster *it, const int64_t *sizes, size_t partitions, int epochs);
+
+/* … unless each program has so many numbers at least. */
+void helper_cluster_expect_shared(const helper_cluster *it, size_t least);
 
 /* ---- tasks ---- */
 

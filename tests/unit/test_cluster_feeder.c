@@ -17,20 +17,6 @@ enum { FEW_MS = 20000 };
 
 static const tfos_feed_options usual = {.queue = "input", .partitions = 1, .determinate = true, .timeout_ms = 600000};
 
-static tfos_feed_options partitions_of(int64_t partitions)
-{
-    tfos_feed_options options = usual;
-    options.partitions = partitions;
-    return options;
-}
-
-static uint64_t begin_feed(helper_cluster *it, const tfos_feed_options *options)
-{
-    uint64_t feed = helper_cluster_feed(it, options);
-    helper_cluster_epoch(it, feed, 0);
-    return feed;
-}
-
 /* Feeds partitions of these sizes, at most `slots` at a time, in one epoch. */
 static void feed_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch, const int64_t *sizes, size_t count,
                        size_t slots)
@@ -66,26 +52,15 @@ static void expect_epochs(const helper_cluster *it, int32_t node, size_t epochs)
     assert_int_equal(found, epochs);
 }
 
-/* The programs have ended by themselves when they come to the end of the feed. */
-static void wait_until_over(helper_cluster *it)
-{
-    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
-    assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; !it->over;) {
-        assert_true(tfos__clock_ms() < deadline);
-        helper_cluster_pump(it, 10);
-    }
-}
-
 static void test_one_partition_one_node(void **state)
 {
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {1234};
     helper_cluster_open(&it, 1, "take", 100, NULL);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     feed_epoch(&it, feed, 0, sizes, 1, 1);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
     expect_epochs(&it, 0, 1);
     /* From one producer, rows come in their order. */
@@ -103,11 +78,11 @@ static void test_partitions_of_every_size(void **state)
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {0, 1, 999, 10000, 0, 3};
-    const tfos_feed_options options = partitions_of(6);
+    const tfos_feed_options options = helper_feed_of(6);
     helper_cluster_open(&it, 2, "take", 64, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     feed_epoch(&it, feed, 0, sizes, 6, 3);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 6, 1);
     expect_epochs(&it, 0, 1);
     expect_epochs(&it, 1, 1);
@@ -123,19 +98,13 @@ static void test_nobody_starves(void **state)
         const int64_t sizes[] = {999};
         helper_cluster_open(&it, 2, "take", 32, NULL);
         helper_cluster_wait_hungry(&it);
-        uint64_t feed = begin_feed(&it, &usual);
+        uint64_t feed = helper_cluster_begin(&it, &usual);
         helper_task task = {.feed = feed, .attempt = 1, .rows = 999, .batch_rows = 999};
         helper_task_start(&task, &it);
         helper_task_expect_ok(&task, &it);
-        wait_until_over(&it);
+        helper_cluster_wait_over(&it);
         helper_cluster_expect_rows(&it, sizes, 1, 1);
-        for (int32_t i = 0; i < 2; i++) {
-            size_t count;
-            free(helper_cluster_rows(&it, i, &count));
-            if (count < 100) {
-                fail_msg("node %d got %zu of 999 rows", i, count);
-            }
-        }
+        helper_cluster_expect_shared(&it, 100);
         helper_cluster_abandon(&it);
     }
 }
@@ -145,14 +114,14 @@ static void test_more_nodes_than_partitions_and_no_partition_at_all(void **state
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {10, 1};
-    const tfos_feed_options options = partitions_of(2);
-    const tfos_feed_options empty = partitions_of(0);
+    const tfos_feed_options options = helper_feed_of(2);
+    const tfos_feed_options empty = helper_feed_of(0);
     helper_cluster_open(&it, 4, "take", 64, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     feed_epoch(&it, feed, 0, sizes, 2, 2);
     assert_int_equal(tfos_cluster_feed_close(it.cluster, feed, NULL), TFOS_OK);
-    begin_feed(&it, &empty);
-    wait_until_over(&it);
+    helper_cluster_begin(&it, &empty);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 2, 1);
     for (int32_t i = 0; i < 4; i++) {
         expect_epochs(&it, i, 2);
@@ -167,14 +136,14 @@ static void test_epochs(void **state)
     enum { EPOCHS = 6 };
     helper_cluster it;
     const int64_t sizes[] = {100, 7, 300};
-    const tfos_feed_options options = partitions_of(3);
+    const tfos_feed_options options = helper_feed_of(3);
     helper_cluster_open(&it, 2, "take", 50, NULL);
     uint64_t feed = helper_cluster_feed(&it, &options);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         helper_cluster_epoch(&it, feed, epoch);
         feed_epoch(&it, feed, epoch, sizes, 3, 2);
     }
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 3, EPOCHS);
     size_t rows_of[EPOCHS] = {0};
     for (int32_t i = 0; i < 2; i++) {
@@ -203,9 +172,9 @@ static void test_terminate(void **state)
 {
     (void)state;
     helper_cluster it;
-    const tfos_feed_options options = partitions_of(2);
+    const tfos_feed_options options = helper_feed_of(2);
     helper_cluster_open(&it, 2, "terminate:300", 100, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 5000000, .batch_rows = 1000};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_END);
@@ -215,7 +184,7 @@ static void test_terminate(void **state)
     assert_int_equal(helper_task_wait(&later, &it, FEW_MS, NULL, 0), HELPER_TASK_END);
     /* A feed of the same queue that is opened now has ended before it begins. */
     it.feed_events.size = 0;
-    uint64_t another = begin_feed(&it, &usual);
+    uint64_t another = helper_cluster_begin(&it, &usual);
     helper_cluster_expect_event(&it, "terminated", FEW_MS);
     later = (helper_task){.feed = another, .attempt = 3, .rows = 10, .batch_rows = 10};
     helper_task_start(&later, &it);
@@ -240,7 +209,7 @@ static void test_a_row_larger_than_a_lane(void **state)
     char message[2048];
     const char *const settings[] = {"feed.lane_bytes=65536", NULL};
     helper_cluster_open(&it, 1, "take", 1, settings);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 3, .batch_rows = 3, .row_bytes = 60000};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it); /* these fit, one after the other */
@@ -262,7 +231,7 @@ static void test_a_program_that_is_stuck(void **state)
     tfos_feed_options options = usual;
     options.timeout_ms = 5000; /* a program under load may need seconds until it reads */
     helper_cluster_open(&it, 1, "stuck", 1, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000, .batch_rows = 100};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
@@ -283,7 +252,7 @@ static void test_a_queue_that_nobody_opens(void **state)
     tfos_feed_options options = usual;
     options.timeout_ms = 1500;
     helper_cluster_open(&it, 1, "idle", 1, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000, .batch_rows = 100};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
@@ -297,7 +266,7 @@ static void test_a_program_that_has_finished(void **state)
     (void)state;
     helper_cluster it;
     helper_cluster_open(&it, 2, "take:250", 50, NULL);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 100000, .batch_rows = 100};
     helper_task_start(&task, &it);
     /* Both finish, and then nobody is left: the feed has ended, which is no failure. */
@@ -315,7 +284,7 @@ static void test_a_task_dies_behind_a_program_that_has_finished(void **state)
     helper_cluster it;
     helper_cluster_open(&it, 2, "leave:250", 50, NULL);
     helper_cluster_wait_hungry(&it);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = 100, .pause_ms = 2};
     helper_task_start(&task, &it);
     size_t count = 0;
@@ -329,7 +298,7 @@ static void test_a_task_dies_behind_a_program_that_has_finished(void **state)
     task = (helper_task){.feed = feed, .attempt = 2, .rows = ROWS, .batch_rows = 1000};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     static unsigned char seen[ROWS];
     for (int32_t i = 0; i < 2; i++) {
         int64_t *rows = helper_cluster_rows(&it, i, &count);
@@ -351,7 +320,7 @@ static void test_a_program_that_is_killed(void **state)
         helper_cluster it;
         char message[2048];
         helper_cluster_open(&it, nodes, "kill:150", 50, NULL);
-        uint64_t feed = begin_feed(&it, &usual);
+        uint64_t feed = helper_cluster_begin(&it, &usual);
         helper_task task = {.feed = feed, .attempt = 1, .rows = 100000, .batch_rows = 100};
         helper_task_start(&task, &it);
         assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
@@ -370,7 +339,7 @@ static void test_a_program_that_is_killed_at_the_end(void **state)
     (void)state;
     helper_cluster it;
     helper_cluster_open(&it, 1, "kill:150", 50, NULL);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 200, .batch_rows = 200};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_FAILED);
@@ -382,9 +351,9 @@ static void test_a_row_that_cannot_be_fed(void **state)
     (void)state;
     helper_cluster it;
     char message[2048];
-    const tfos_feed_options options = partitions_of(2);
+    const tfos_feed_options options = helper_feed_of(2);
     helper_cluster_open(&it, 1, "take", 50, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task other = {.feed = feed, .partition = 1, .attempt = 2, .rows = 1000000, .batch_rows = 100, .pause_ms = 5};
     helper_task_start(&other, &it);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000, .batch_rows = 100, .fails = true};
@@ -404,10 +373,10 @@ static void test_memory_is_bounded(void **state)
     helper_cluster it;
     helper_task tasks[TASKS];
     int64_t sizes[TASKS];
-    const tfos_feed_options options = partitions_of(TASKS);
+    const tfos_feed_options options = helper_feed_of(TASKS);
     const char *const settings[] = {"feed.lane_bytes=100000", "feed.memory_bytes=300000", "cluster.beat_ms=100", NULL};
     helper_cluster_open(&it, 1, "slow:2", 500, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     for (size_t i = 0; i < TASKS; i++) {
         sizes[i] = 20000;
         tasks[i] = (helper_task){.feed = feed, .partition = i, .attempt = i, .rows = sizes[i], .batch_rows = 1000};
@@ -428,7 +397,7 @@ static void test_memory_is_bounded(void **state)
     for (size_t i = 0; i < TASKS; i++) {
         helper_task_expect_ok(&tasks[i], &it);
     }
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, TASKS, 1);
     helper_cluster_abandon(&it);
 }
@@ -441,7 +410,7 @@ static void test_a_task_dies_behind_its_last_row(void **state)
     enum { ROWS = 1000, BATCH = 10 };
     helper_cluster it;
     helper_cluster_open(&it, 1, "slow:20", BATCH, NULL);
-    uint64_t feed = begin_feed(&it, &usual);
+    uint64_t feed = helper_cluster_begin(&it, &usual);
     helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = ROWS};
     helper_task_start(&task, &it);
     while (helper_cluster_count(&it) < BATCH) {
@@ -454,7 +423,7 @@ static void test_a_task_dies_behind_its_last_row(void **state)
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
     assert_true(helper_cluster_count(&it) >= ROWS - BATCH); /* it has them, and is about to write them down */
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, (const int64_t[]){ROWS}, 1, 1);
     helper_cluster_abandon(&it);
 }
@@ -465,10 +434,10 @@ static void test_inference(void **state)
 {
     (void)state;
     helper_cluster it;
-    tfos_feed_options options = partitions_of(3);
+    tfos_feed_options options = helper_feed_of(3);
     options.inference = true;
     helper_cluster_open(&it, 2, "infer", 64, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     const int64_t sizes[] = {0, 1, 10000};
     helper_task tasks[3];
     for (size_t i = 0; i < 3; i++) {
@@ -501,7 +470,7 @@ static void test_inference_through_narrow_lanes(void **state)
     const char *const settings[] = {"feed.lane_bytes=65536", NULL};
     options.inference = true;
     helper_cluster_open(&it, 2, "infer", 1000, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 200000, .batch_rows = 200000, .inference = true};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
@@ -517,7 +486,7 @@ static void test_inference_is_repeated(void **state)
     const char *const settings[] = {"feed.lane_bytes=65536", NULL};
     options.inference = true;
     helper_cluster_open(&it, 1, "infer", 100, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 1000000, .inference = true};
     helper_task_start(&task, &it);
     while (helper_cluster_count(&it) < 20000) {
@@ -541,7 +510,7 @@ static void test_no_results_at_all(void **state)
     options.inference = true;
     options.timeout_ms = 2000;
     helper_cluster_open(&it, 1, "mute", 50, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_cluster_wait_hungry(&it);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 150, .batch_rows = 150, .inference = true};
     helper_task_start(&task, &it);
@@ -559,7 +528,7 @@ static void test_fewer_results_than_rows(void **state)
     tfos_feed_options options = usual;
     options.inference = true;
     helper_cluster_open(&it, 1, "few:150", 50, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 150, .batch_rows = 150, .inference = true};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);

@@ -23,29 +23,6 @@
 
 enum { FEW_MS = 20000 };
 
-static tfos_feed_options partitions_of(int64_t partitions)
-{
-    return (tfos_feed_options){.queue = "input", .partitions = partitions, .determinate = true, .timeout_ms = 600000};
-}
-
-static uint64_t begin_feed(helper_cluster *it, const tfos_feed_options *options)
-{
-    uint64_t feed = helper_cluster_feed(it, options);
-    helper_cluster_epoch(it, feed, 0);
-    return feed;
-}
-
-static void wait_until_over(helper_cluster *it)
-{
-    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
-    assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; !it->over;) {
-        assert_true(tfos__clock_ms() < deadline);
-        helper_cluster_pump(it, 10);
-    }
-    assert_string_equal(it->failure, "");
-}
-
 /* The driver's settings travel in the ticket. */
 static void test_settings_of_the_driver_reach_tasks(void **state)
 {
@@ -56,9 +33,9 @@ static void test_settings_of_the_driver_reach_tasks(void **state)
     tfos_error error;
     uint8_t *ticket;
     size_t bytes;
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 64, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &bytes, &error), TFOS_OK);
     const tfos_feeder_options task = {.ticket = ticket, .ticket_bytes = bytes, .attempt = 1};
     assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
@@ -67,7 +44,7 @@ static void test_settings_of_the_driver_reach_tasks(void **state)
     assert_int_equal(feeder->batch_bytes, 4096);
     assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
     tfos_feeder_close(feeder);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_close(&it);
 }
 
@@ -77,7 +54,7 @@ static void test_rows_come_from_near_and_far(void **state)
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {0, 1, 999, 20000, 0, 3, 5000};
-    const tfos_feed_options options = partitions_of(7);
+    const tfos_feed_options options = helper_feed_of(7);
     helper_task tasks[7];
     helper_cluster_open(&it, 2, "take", 64, NULL);
     uint64_t feed = helper_cluster_feed(&it, &options);
@@ -97,7 +74,7 @@ static void test_rows_come_from_near_and_far(void **state)
             helper_task_expect_ok(&tasks[i], &it);
         }
     }
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 7, 2);
     helper_cluster_abandon(&it);
 }
@@ -108,22 +85,16 @@ static void test_nobody_starves(void **state)
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {5000};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 2, "slow:1", 32, NULL);
     helper_cluster_wait_hungry(&it);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 5000, .batch_rows = 5000, .far = true};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
-    for (int32_t i = 0; i < 2; i++) {
-        size_t count;
-        free(helper_cluster_rows(&it, i, &count));
-        if (count < 100) {
-            fail_msg("node %d got %zu of 5000 rows", i, count);
-        }
-    }
+    helper_cluster_expect_shared(&it, 100);
     helper_cluster_abandon(&it);
 }
 
@@ -133,23 +104,17 @@ static void test_a_starving_node_elsewhere_is_fed(void **state)
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {30000};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     const char *const settings[] = {"cluster.beat_ms=100", NULL};
     helper_cluster_open(&it, 2, "slow:5", 50, settings);
     helper_cluster_wait_hungry(&it);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 30000, .batch_rows = 100, .near_one = true, .pause_ms = 2};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
-    for (int32_t i = 0; i < 2; i++) {
-        size_t count;
-        free(helper_cluster_rows(&it, i, &count));
-        if (count < 500) {
-            fail_msg("node %d got %zu of 30000 rows", i, count);
-        }
-    }
+    helper_cluster_expect_shared(&it, 500);
     helper_cluster_abandon(&it);
 }
 
@@ -160,10 +125,10 @@ static void test_large_rows(void **state)
     helper_cluster it;
     char message[2048];
     const int64_t sizes[] = {20};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     const char *const settings[] = {"feed.lane_bytes=1048576", NULL};
     helper_cluster_open(&it, 1, "take", 3, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 20, .batch_rows = 7, .row_bytes = 900000, .far = true};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
@@ -186,11 +151,11 @@ static void test_inference(void **state)
 {
     (void)state;
     helper_cluster it;
-    tfos_feed_options options = partitions_of(2);
+    tfos_feed_options options = helper_feed_of(2);
     const char *const settings[] = {"feed.lane_bytes=65536", NULL};
     options.inference = true;
     helper_cluster_open(&it, 2, "infer", 64, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task tasks[2];
     for (size_t i = 0; i < 2; i++) {
         tasks[i] = (helper_task){.feed = feed,
@@ -266,10 +231,10 @@ static void test_a_program_that_does_not_read(void **state)
     helper_cluster it;
     tfos_error error;
     patient who = {.feeder = NULL};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     static const char *const settings[] = {"feed.local=0", "feed.lane_bytes=64KiB", NULL};
     helper_cluster_open(&it, 1, "stuck", 64, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     const tfos_feeder_options task = {.interrupted = is_full, .interrupted_context = &who};
     tfos_feeder *feeder = open_here(&it, feed, task);
     who.feeder = feeder;
@@ -291,9 +256,9 @@ static void test_the_cause_is_told(void **state)
     tfos_error error = {0};
     uint8_t *to;
     static const char *const settings[] = {"feed.local=0", NULL};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 10, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
     tfos_batch *batch = make_batch(100);
     assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
@@ -322,10 +287,10 @@ static void test_a_starving_node_is_out_of_reach(void **state)
     helper_cluster it;
     tfos_error error = {0};
     struct rlimit files;
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     static const char *const settings[] = {"feed.local=1", NULL};
     helper_cluster_open(&it, 2, "take", 10, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
     tfos_batch *batch = make_batch(100);
     assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
@@ -397,10 +362,10 @@ static void test_a_quiet_task(void **state)
     tfos_error error;
     int64_t got = 0;
     static const char *const settings[] = {"feed.local=0", NULL};
-    tfos_feed_options options = partitions_of(1);
+    tfos_feed_options options = helper_feed_of(1);
     options.inference = true;
     helper_cluster_open(&it, 1, "infer", 10, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
     tfos_batch *batch = make_batch(100);
     assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
@@ -447,9 +412,9 @@ static void accept_at_the_limit(bool far)
     helper_cluster it;
     struct rlimit before;
     static const char *const settings[] = {"cluster.beat_ms=100", NULL};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 10, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     long node = find_node(&it);
     assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, NULL, &before), 0);
     const struct rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
@@ -514,9 +479,9 @@ static void test_programs_in_lockstep(void **state)
     helper_cluster it;
     char path[512];
     static const char *const settings[] = {"feed.lane_bytes=64KiB", NULL};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 2, "lockstep:60", 64, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 5000, .far = true};
     helper_task_start(&task, &it);
     while (helper_cluster_count(&it) < 64) {
@@ -534,9 +499,9 @@ static void test_terminate(void **state)
 {
     (void)state;
     helper_cluster it;
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "terminate:300", 100, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 5000000, .batch_rows = 1000, .far = true};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_END);
@@ -547,9 +512,9 @@ static void test_programs_that_end(void **state)
 {
     (void)state;
     helper_cluster it;
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 2, "take:250", 50, NULL);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 100, .far = true};
     helper_task_start(&task, &it);
     char message[2048];
@@ -559,7 +524,7 @@ static void test_programs_that_end(void **state)
     assert_int_equal(helper_cluster_count(&it), 500);
     helper_cluster_close(&it);
     helper_cluster_open(&it, 2, "kill:250", 50, NULL);
-    feed = begin_feed(&it, &options);
+    feed = helper_cluster_begin(&it, &options);
     task = (helper_task){.feed = feed, .attempt = 1, .rows = 1000000, .batch_rows = 100, .far = true};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
@@ -587,13 +552,13 @@ static void test_strangers(void **state)
     char port[32];
     int strangers[STRANGERS];
     const int64_t sizes[] = {3000};
-    const tfos_feed_options options = partitions_of(1);
+    const tfos_feed_options options = helper_feed_of(1);
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     snprintf(port, sizeof port, "feed.port=%u", ntohs(address.sin_port));
     const char *const settings[] = {port, NULL};
     helper_cluster_open(&it, 1, "slow:2", 50, settings);
-    uint64_t feed = begin_feed(&it, &options);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {.feed = feed, .attempt = 1, .rows = 3000, .batch_rows = 100, .far = true, .pause_ms = 10};
     helper_task_start(&task, &it);
     for (size_t i = 0; i < STRANGERS; i++) {
@@ -608,7 +573,7 @@ static void test_strangers(void **state)
     for (size_t i = 0; i < STRANGERS; i++) {
         close(strangers[i]);
     }
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
     helper_cluster_abandon(&it);
 }

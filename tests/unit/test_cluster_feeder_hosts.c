@@ -96,17 +96,6 @@ static bool make_hosts(void)
     return other_host > 0;
 }
 
-static void wait_until_over(helper_cluster *it)
-{
-    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
-    assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; !it->over;) {
-        assert_true(tfos__clock_ms() < deadline);
-        helper_cluster_pump(it, 10);
-    }
-    assert_string_equal(it->failure, "");
-}
-
 static void test_tasks_on_both_hosts(void **state)
 {
     (void)state;
@@ -114,14 +103,12 @@ static void test_tasks_on_both_hosts(void **state)
     helper_cluster it;
     helper_task tasks[TASKS];
     int64_t sizes[TASKS];
-    const tfos_feed_options options = {
-        .queue = "input", .partitions = TASKS, .determinate = true, .timeout_ms = 600000};
+    const tfos_feed_options options = helper_feed_of(TASKS);
     if (other_host == 0) {
         skip();
     }
     helper_cluster_open(&it, 2, "take", 100, NULL);
-    uint64_t feed = helper_cluster_feed(&it, &options);
-    helper_cluster_epoch(&it, feed, 0);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     for (size_t i = 0; i < TASKS; i++) {
         sizes[i] = (int64_t)i * 3000;
         tasks[i] = (helper_task){.feed = feed,
@@ -135,7 +122,7 @@ static void test_tasks_on_both_hosts(void **state)
     for (size_t i = 0; i < TASKS; i++) {
         helper_task_expect_ok(&tasks[i], &it);
     }
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, TASKS, 1);
     helper_cluster_abandon(&it);
 }
@@ -146,13 +133,12 @@ static void test_a_task_moves(void **state)
     (void)state;
     helper_cluster it;
     const int64_t sizes[] = {40000};
-    const tfos_feed_options options = {.queue = "input", .partitions = 1, .determinate = true, .timeout_ms = 600000};
+    const tfos_feed_options options = helper_feed_of(1);
     if (other_host == 0) {
         skip();
     }
     helper_cluster_open(&it, 1, "slow:1", 100, NULL);
-    uint64_t feed = helper_cluster_feed(&it, &options);
-    helper_cluster_epoch(&it, feed, 0);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {
         .feed = feed, .attempt = 1, .rows = 40000, .batch_rows = 100, .host = other_host, .pause_ms = 5};
     helper_task_start(&task, &it);
@@ -164,7 +150,7 @@ static void test_a_task_moves(void **state)
     task = (helper_task){.feed = feed, .attempt = 2, .rows = 40000, .batch_rows = 1000};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
     helper_cluster_abandon(&it);
 }
@@ -178,13 +164,12 @@ static void test_inference(void **state)
         skip();
     }
     helper_cluster_open(&it, 2, "infer", 100, NULL);
-    uint64_t feed = helper_cluster_feed(&it, &options);
-    helper_cluster_epoch(&it, feed, 0);
+    uint64_t feed = helper_cluster_begin(&it, &options);
     helper_task task = {
         .feed = feed, .attempt = 1, .rows = 30000, .batch_rows = 700, .inference = true, .host = other_host};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
-    wait_until_over(&it);
+    helper_cluster_wait_over(&it);
     helper_cluster_abandon(&it);
 }
 
