@@ -289,11 +289,11 @@ def test_epochs_are_fed_again_when_nodes_die(sc, tmp_path, kind, number, fed):
             assert ROWS - unwritten <= len(rows) <= ROWS, f"epoch {epoch}: {len(rows)} rows; {told}"
 
 
-def linger(row):
-    """Takes its time, but not longer than its executor lives."""
+def linger(rows):
+    """Takes its time, once for a partition, but not longer than its executor lives."""
     parent, end = os.getppid(), time.monotonic() + 100
     while time.monotonic() < end:
-        if os.getppid() != parent:
+        if os.getppid() != parent or parent == 1:
             os._exit(1)
         time.sleep(0.1)
 
@@ -310,7 +310,7 @@ def test_job_that_is_submitted_too_late_is_cancelled(sc, tmp_path, monkeypatch):
                 os.kill(min(victims("program")), signal.SIGKILL)
                 wait_for(lambda: session.attempt == 1, 60)
                 time.sleep(1)  # the first attempt to cancel it is over
-                rdd.foreach(linger)
+                rdd.foreachPartition(linger)
             rdd_job(rdd)(ticket)
 
         return job
