@@ -7,9 +7,9 @@
 
 enum { ASK_MS = 200 };
 
-static bool is_same(const tfos__attempt *a, const tfos__attempt *b)
+static bool is_same_partition(const tfos__attempt *a, const tfos__attempt *b)
 {
-    return a->feed == b->feed && a->epoch == b->epoch && a->partition == b->partition && a->attempt == b->attempt;
+    return a->feed == b->feed && a->epoch == b->epoch && a->partition == b->partition;
 }
 
 static void drop(tfos__feeds *feeds, tfos__remains *which)
@@ -21,9 +21,11 @@ void tfos__feeds_note_remains(tfos__feeds *feeds, const tfos__attempt *attempt, 
 {
     const tfos__known_feed *feed = tfos__feeds_find(feeds, attempt->feed);
     for (size_t i = 0; i < feeds->remains_count; i++) {
-        if (feeds->remains[i].node == node && is_same(&feeds->remains[i].attempt, attempt)) {
+        tfos__remains *each = &feeds->remains[i];
+        if (each->node == node && each->attempt.attempt == attempt->attempt &&
+            is_same_partition(&each->attempt, attempt)) {
             if (!any) {
-                drop(feeds, &feeds->remains[i]);
+                drop(feeds, each);
             }
             return;
         }
@@ -40,8 +42,7 @@ void tfos__feeds_note_remains(tfos__feeds *feeds, const tfos__attempt *attempt, 
 bool tfos__feeds_has_remains(const tfos__feeds *feeds, const tfos__attempt *attempt)
 {
     for (size_t i = 0; i < feeds->remains_count; i++) {
-        const tfos__attempt *left = &feeds->remains[i].attempt;
-        if (left->feed == attempt->feed && left->epoch == attempt->epoch && left->partition == attempt->partition) {
+        if (is_same_partition(&feeds->remains[i].attempt, attempt)) {
             return true;
         }
     }

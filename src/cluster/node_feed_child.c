@@ -287,11 +287,12 @@ static tfos__lane_id id_of(const tfos__message *message)
 static bool has_remains(const tfos__node_feed *feed, const tfos__lane_id *id)
 {
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
-        tfos__lane_counts counts;
-        tfos__lane_count(lane->lane, &counts);
-        if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), id) && counts.fed_rows > counts.consumed_rows &&
-            !counts.given_up) {
-            return true;
+        if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), id)) {
+            tfos__lane_counts counts;
+            tfos__lane_count(lane->lane, &counts);
+            if (counts.fed_rows > counts.consumed_rows && !counts.given_up) {
+                return true;
+            }
         }
     }
     return false;

@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 
-import hang_report
+import processes
 import pytest
 
 VECTORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors")
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_runtest_makereport(item, call):
     result = yield
     if call.excinfo is not None and "Timeout (>" in str(call.excinfo.value):
-        result.sections.append(("processes that were there when the time was over", hang_report.report()))
+        result.sections.append(("processes that were there when the time was over", processes.report()))
     return result
 
 

@@ -23,6 +23,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import spark_tools
+from processes import parent_of
 from spark_tools import marked_processes, node_processes, spark_context, wait_for
 from tensorflowonspark import TFCluster, _feeding
 
@@ -112,12 +113,6 @@ class Records:
 
 
 # ---- the killer ----
-
-
-def parent_of(pid):
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
-    return 0
 
 
 def executors():

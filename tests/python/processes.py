@@ -1,4 +1,4 @@
-"""What the processes below this one are doing, for the report of a test that hangs."""
+"""Processes as /proc shows them: who has started whom, and what those of a test that hangs are doing."""
 
 import contextlib
 import glob
@@ -13,20 +13,20 @@ def _read(path):
     return ""
 
 
+def parent_of(pid):
+    """0: it has ended."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else 0
+
+
 def _descendants():
     """The processes that this one has started, and those that they have started."""
-    parents = {}
-    for path in glob.glob("/proc/[0-9]*/stat"):
-        fields = _read(path).rpartition(")")[2].split()
-        if fields:
-            parents[int(path.split("/")[2])] = int(fields[1])
-    found = {os.getpid()}
-    for _ in parents:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
-        if not more:
-            break
-        found |= more
-    return sorted(found - {os.getpid()})
+    parents = {pid: parent_of(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+    found, newest = set(), {os.getpid()}
+    while newest:
+        newest = {pid for pid, parent in parents.items() if parent in newest} - found
+        found |= newest
+    return sorted(found)
 
 
 def _threads(pid):
