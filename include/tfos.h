@@ -756,8 +756,9 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
     TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; state is "open", "epoch" (it may be fed),
-                          * "terminated" (by a program), "finished" (every program has ended), "ended" (the cluster
-                          * stops) or "failed": index is the status, text says why */
+                          * "exhausted" (every row of it is on its way to a program), "consumed" (… and was taken, as
+                          * were those of the epochs before), "terminated" (by a program), "finished" (every program
+                          * has ended), "ended" (the cluster stops) or "failed": index is the status, text says why */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 
@@ -832,12 +833,19 @@ typedef struct tfos_feed_options {
 TFOS_API tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
                                        tfos_error *error);
 
-/* Begins an epoch of a feed, from nothing if it was begun before; an event FEED with the state "epoch" follows. Spark
+/* Begins an epoch of a feed, when the one before is exhausted; an event FEED with the state "epoch" follows. Spark
  * tasks may then feed with the ticket for it.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
 TFOS_API tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
+
+/* Spark's job has ended well. That alone proves nothing: the feed fails if partitions of this epoch were not fed. The
+ * proof is the event FEED with the state "exhausted", and later "consumed".
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
 
 /* What a Spark task needs to feed; the cluster key is inside, so it must travel in Spark's own task data and nowhere
  * else.
@@ -925,8 +933,8 @@ TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait w
  * Thread: one at a time per feeder. */
 TFOS_API tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error);
 
-/* Ends the partition: waits until all of its rows were consumed, and until that is noted. END: the feed has ended
- * before that.
+/* Ends the partition: returns when its last row is in a lane, or all results have come, and that is noted. When rows
+ * are consumed is no business of the task's. END: the feed has ended before.
  *
  * Owner: nothing changes hands.
  * Thread: one at a time per feeder. */

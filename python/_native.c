@@ -1972,6 +1972,18 @@ static PyObject *cluster_epoch(cluster_object *self, PyObject *args)
     Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
 }
 
+static PyObject *cluster_epoch_end(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "KK:epoch_end", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_epoch_end(self->cluster, feed, epoch, &error);
+    Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
+}
+
 /* The bytes with which a Spark task feeds. The cluster key is inside. */
 static PyObject *cluster_feed_ticket(cluster_object *self, PyObject *args)
 {
@@ -2055,6 +2067,7 @@ static PyType_Slot cluster_slots[] = {
                      {"stop", (PyCFunction)cluster_stop, METH_VARARGS, NULL},
                      {"feed", (PyCFunction)(void (*)(void))cluster_feed, METH_VARARGS | METH_KEYWORDS, NULL},
                      {"epoch", (PyCFunction)cluster_epoch, METH_VARARGS, NULL},
+                     {"epoch_end", (PyCFunction)cluster_epoch_end, METH_VARARGS, NULL},
                      {"feed_ticket", (PyCFunction)cluster_feed_ticket, METH_VARARGS, NULL},
                      {"feed_close", (PyCFunction)cluster_feed_close, METH_VARARGS, NULL},
                      {"end_of_feed", (PyCFunction)cluster_end_of_feed, METH_NOARGS, NULL},

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import _native, _spark
-from ._session import Session, TFClusterError
+from ._session import FeedState, Session, TFClusterError
 
 # ---- in a Spark task ----
 
@@ -59,7 +59,7 @@ def _check_end(index: int) -> None:
 
 
 def feed_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[Any]:
-    """Feeds a partition and waits until it was consumed."""
+    """Feeds a partition; returns when its last row is on its way."""
     feeder = _open(ticket, index)
     try:
         if feeder.open and all(_put(feeder, batch) for batch in _batches(rows)):
@@ -91,7 +91,6 @@ def infer_partition(index: int, rows: Iterator[Any], ticket: bytes) -> Iterator[
 
 # ---- on the driver ----
 
-_ENDS = ("failed", "terminated", "finished", "ended")  # states of a feed; tfos.h explains them
 _CLUSTER_FAILED = "the cluster has failed: "  # begins the reason why a feed failed, if it is that
 
 # What a task says that could not feed its rows, in what Spark says of it.
@@ -103,6 +102,8 @@ class Feeding:
     """One call of train: a feed, epoch by epoch, over all attempts of the cluster.
 
     source   the data; its job is called with a ticket, in a thread with a job group of its own
+
+    Methods that feed return "done"; "stopped": by the consumers; or "again": the cluster was started again meanwhile.
     """
 
     def __init__(self, session: Session, source: "Source", queue: str, timeout_ms: int, again: bool, inference=False):
@@ -118,17 +119,45 @@ class Feeding:
         }
         self._feed = 0
         self._attempt = -1  # of the cluster, for which the feed was opened
+        self._consumed = 0
 
     def run(self, epochs: int) -> bool:
         """Feeds so many epochs, or until the consumers stop if it is 0. False if they have stopped."""
         return run(self, None, epochs)
 
-    def feed_epoch(self, epoch: int) -> bool:
-        """Feeds an epoch, again if the cluster is started again meanwhile. False if the consumers have stopped."""
-        outcome = "again"
-        while outcome == "again":
-            outcome = self._feed_epoch(epoch)
-        return outcome == "fed"
+    @property
+    def consumed(self) -> int:
+        """Epochs of which every row was taken. Only the ledger knows; that Spark has fed them all proves nothing."""
+        self._consumed = max(self._consumed, self._heard.epochs["consumed"] + 1)
+        return self._consumed
+
+    def feed_epoch(self, epoch: int) -> str:
+        """Puts every row of an epoch on its way to the programs."""
+        session = self._session
+        session.wait(lambda: session.ready)
+        if self._is_over():
+            return "stopped"
+        attempt = session.attempt
+        try:
+            ticket = self._begin(attempt, epoch)
+        except (_native.Error, TFClusterError) as error:
+            return self._after_failure(attempt, error)
+        if ticket is None:
+            return self._after_end(attempt)
+        job = _Job(session, self._job, ticket)
+        session.wait(lambda: job.done or self._heard.state in ("failed", "ended") or session.attempt != attempt)
+        session.wait_for_thread(job.thread, None if job.done else job.cancel)
+        if job.error is not None and not self._heard.over:
+            return self._after_failure(attempt, job.error)
+        session.order(lambda native: native.epoch_end(self._feed, epoch))
+        self._wait(attempt, lambda: self._heard.epochs["exhausted"] >= epoch)
+        fed = session.attempt == attempt and not self._heard.over and self._heard.epochs["exhausted"] >= epoch
+        return "done" if fed else self._after_end(attempt)
+
+    def await_consumed(self, epochs: int) -> str:
+        """Waits until so many epochs were taken."""
+        self._wait(self._attempt, lambda: self.consumed >= epochs)
+        return "done" if self.consumed >= epochs else self._after_end(self._attempt)
 
     def close(self) -> None:
         self._session.order(lambda native: native.feed_close(self._feed))
@@ -144,57 +173,41 @@ class Feeding:
             raise TFClusterError("the cluster takes no more rows")
         return ticket
 
-    def _feed_epoch(self, epoch: int) -> str:
-        """fed, stopped (by the consumers), or again: the cluster was restarted meanwhile."""
-        session = self._session
-        session.wait(lambda: session.ready)
-        if self._is_over():
-            return "stopped"
-        attempt = session.attempt
-        try:
-            ticket = self._begin(attempt, epoch)
-        except (_native.Error, TFClusterError) as error:
-            return self._after_failure(attempt, error)
-        if ticket is None:
-            return self._after_end(attempt)
-        job = _Job(session, self._job, ticket)
-        session.wait(lambda: job.done or self._state() in ("failed", "ended") or session.attempt != attempt)
-        session.wait_for_thread(job.thread, None if job.done else job.cancel)
-        return self._judge(attempt, job)
+    @property
+    def _heard(self) -> FeedState:
+        return self._session.feeds.get(self._feed) or FeedState()
 
     def _begin(self, attempt: int, epoch: int) -> bytes | None:
         """The ticket of an epoch; None if the feed has come to an end before it."""
         session = self._session
         if self._attempt != attempt:
+            self._consumed = self.consumed  # of the feed before
             self._feed = session.ask(lambda native: native.feed(**self._options))
             self._attempt = attempt
         session.ask(lambda native: native.epoch(self._feed, epoch))
-        session.wait(lambda: session.feeds.get(self._feed, {}).get("epoch") == epoch or self._state() in _ENDS)
-        if self._state() in _ENDS:
+        self._wait(attempt, lambda: self._heard.epochs["epoch"] == epoch)
+        if self._heard.over or session.attempt != attempt:
             return None
         return session.ask(lambda native: native.feed_ticket(self._feed, epoch))
 
-    def _state(self) -> str:
-        return self._session.feeds.get(self._feed, {}).get("state", "")
-
-    def _judge(self, attempt: int, job: "_Job") -> str:
-        if self._state() in _ENDS:
-            return self._after_end(attempt)
-        if job.error is not None:
-            return self._after_failure(attempt, job.error)
-        return "fed"
+    def _wait(self, attempt: int, predicate: Callable[[], bool]) -> None:
+        """Waits for a word of the coordinator, as long as one may come."""
+        session = self._session
+        session.wait(lambda: predicate() or self._heard.over or session.attempt != attempt)
 
     def _after_end(self, attempt: int) -> str:
-        """The feed has come to an end by itself: why?"""
-        session = self._session
-        if self._state() == "failed":
-            error = TFClusterError(session.feeds[self._feed]["text"])
-            if str(error).startswith(_CLUSTER_FAILED):
+        """The feed has come to an end by itself, or its cluster has: why?"""
+        session, heard = self._session, self._heard
+        if session.attempt != attempt and not session.over:
+            return "again"
+        if heard.state == "failed":
+            error = TFClusterError(heard.text)
+            if heard.text.startswith(_CLUSTER_FAILED):
                 return self._after_failure(attempt, error)
-            if "(feed_timeout)" in str(error):
+            if "(feed_timeout)" in heard.text:
                 session.stop("its programs do not take what is fed to them")  # nor would they end by themselves
             raise error
-        if self._state() in ("terminated", "finished"):
+        if heard.state in ("terminated", "finished"):
             return "stopped"
         return self._after_failure(attempt, TFClusterError("the cluster was stopped while it was being fed"))
 
@@ -204,6 +217,7 @@ class Feeding:
         found = _OURS.search(str(error))
         by_user = found is None and "PythonException: Traceback" in str(error)
         session.wait(lambda: session.attempt != attempt, 1 if by_user or (found and found[1] in _OF_DATA) else 10)
+        session.await_word(attempt)
         if session.attempt != attempt and not session.over:
             return "again"
         if self._is_over():
@@ -254,18 +268,36 @@ class _Job:
 
 
 def run(training: Feeding, validation: Feeding | None, epochs: int) -> bool:
-    """Feeds epochs in turn: the data, then what it is validated with. False if the consumers have stopped."""
-    epoch = 0
+    """Feeds epochs in turn: the data, then what it is validated with. The next begins when every row of one is on its
+    way, and the last is waited for until it was taken. False if the consumers have stopped."""
+    turns = [training] if validation is None else [training, validation]
+    step, last = 0, epochs * len(turns) or None
     try:
-        while epochs == 0 or epoch < epochs:
-            if not training.feed_epoch(epoch) or (validation is not None and not validation.feed_epoch(epoch)):
-                return False
-            epoch += 1
+        while True:
+            each = turns[step % len(turns)]
+            outcome = _await_all(turns, epochs) if step == last else each.feed_epoch(step // len(turns))
+            if outcome == "stopped" or (outcome == "done" and step == last):
+                return outcome == "done"
+            step = _first_unconsumed(turns) if outcome == "again" else step + 1
     finally:
-        training.close()
-        if validation is not None:
-            validation.close()
-    return True
+        for each in turns:
+            each.close()
+
+
+def _await_all(turns: list[Feeding], epochs: int) -> str:
+    for each in turns:
+        outcome = each.await_consumed(epochs)
+        if outcome != "done":
+            return outcome
+    return "done"
+
+
+def _first_unconsumed(turns: list[Feeding]) -> int:
+    """After a restart, what was on its way to programs is fed again."""
+    step = 0
+    while turns[step % len(turns)].consumed > step // len(turns):
+        step += 1
+    return step
 
 
 # ---- data ----

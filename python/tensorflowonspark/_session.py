@@ -31,6 +31,27 @@ class TFClusterError(RuntimeError):
     __module__ = "tensorflowonspark.TFCluster"  # where programs find it
 
 
+class FeedState:
+    """What the coordinator has said of a feed; tfos.h explains the states."""
+
+    ENDS = ("failed", "terminated", "finished", "ended")
+
+    def __init__(self) -> None:
+        self.state = ""  # the last one that is no epoch's
+        self.text = ""  # why it failed
+        self.epochs = {"epoch": -1, "exhausted": -1, "consumed": -1}  # the last that was begun, is in lanes, was taken
+
+    @property
+    def over(self) -> bool:
+        return self.state in self.ENDS
+
+    def hear(self, state: str, epoch: int, text: str) -> None:
+        if state in self.epochs:
+            self.epochs[state] = epoch
+        elif not self.over:
+            self.state, self.text = state, text
+
+
 def say(text: str) -> None:
     """Writes lines to where the driver's own messages go; a program without stderr misses them."""
     if sys.stderr is not None:
@@ -58,7 +79,7 @@ class Session:
         self.ready = False
         self.over = False  # for good: nothing is started any more
         self.error: BaseException | None = None  # why it failed, once it is over
-        self.feeds: dict[int, dict[str, Any]] = {}  # what the coordinator says of each: state, epoch, text
+        self.feeds: dict[int, FeedState] = {}
         self.changed = threading.Condition()
         self._on_driver = on_driver
         self._restarts = restarts
@@ -136,6 +157,13 @@ class Session:
             if self._native is None:
                 raise TFClusterError("the cluster is not running")
             return question(self._native)
+
+    def await_word(self, attempt: int) -> None:
+        """Waits until the coordinator of this attempt answers, or is given up: one that is frozen knows of nothing."""
+        with self.changed:
+            before = self._status_number
+        self.order(lambda native: native.ask())
+        self.wait(lambda: self._status_number > before or self.attempt != attempt)
 
     def status(self) -> dict[str, Any]:
         """What the status page shows, as of now; the last that was heard when the cluster is over."""
@@ -269,8 +297,7 @@ class Session:
                 self.changed.notify_all()
         elif kind == "feed":
             with self.changed:
-                epoch = total if state == "epoch" else self.feeds.get(count, {}).get("epoch", -1)
-                self.feeds[count] = {"state": state, "epoch": epoch, "text": text}
+                self.feeds.setdefault(count, FeedState()).hear(state, total, text)
                 self.changed.notify_all()
         elif kind == "node" and url:
             with self.changed:

@@ -143,6 +143,7 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
         if (ready <= 0) {
             int64_t now = tfos__clock_ms();
             if (cluster->lease_ms > 0 && now - cluster->heard_ms > cluster->lease_ms) {
+                cluster->close_ms = 0; /* who is frozen does not go by itself */
                 return tfos__fail(error, TFOS_IO,
                                   "the coordinator (pid %d) has been silent for %" PRId64
                                   " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",

@@ -52,6 +52,11 @@ tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t ep
     return send_about(cluster, TFOS__MESSAGE_EPOCH, feed, epoch, error);
 }
 
+tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
+{
+    return send_about(cluster, TFOS__MESSAGE_EPOCH_END, feed, epoch, error);
+}
+
 tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error)
 {
     return send_about(cluster, TFOS__MESSAGE_FEED_CLOSE, feed, 0, error);

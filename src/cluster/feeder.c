@@ -4,8 +4,10 @@
  * each node on its machine, which hands it a lane when it asks. Rows are committed in their order, to whichever lane,
  * one entry after the other: that is what makes one number say all about what was fed (feed/ledger.h).
  *
- * Who gets an entry: the node that has been hungry for longest; if none is, the lane with the most room. Entries are
- * small while somebody is hungry, so that a partition of a few rows is shared, and large otherwise. */
+ * Who gets an entry: the node that has been hungry for longest; if none is, the one that has the fewest rows waiting.
+ * So programs that go in step, and take as many rows as the others, come to the end of the data at about the same time.
+ * That needs entries that are a small part of the data, also where there is not much of it; and nobody may be given
+ * everything because another program is late: until all that may read do, nobody gets rows who still has some. */
 #include "cluster/feeder.h"
 
 #include <inttypes.h>
@@ -16,15 +18,17 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "column/schema.h"
+#include "feed/ledger.h"
 
 enum {
     WAIT_MS = 100,
-    SHARE = 4,         /* entries that a batch is cut into for each node, while somebody is hungry */
-    FAR_MOST = 3,      /* nodes elsewhere that a task feeds besides those of its machine */
-    ANSWER_MS = 1000,  /* for a node to hand out a lane, or say that it cannot now */
-    WINDOW = 4,        /* entries of the largest size that are under way in a lane of shared memory */
-    PROGRESS_MS = 500, /* between two words to the coordinator about how far we are */
-    GOING_MS = 10000,  /* from a node that is gone until the coordinator says what that means */
+    SHARE = 4,          /* entries that a batch is cut into for each node, … */
+    SHARE_BYTES = 4096, /* … unless they would be smaller than this and nobody is hungry */
+    FAR_MOST = 3,       /* nodes elsewhere that a task feeds besides those of its machine */
+    ANSWER_MS = 1000,   /* for a node to hand out a lane, or say that it cannot now */
+    WINDOW = 4,         /* entries of the largest size that are under way in a lane of shared memory */
+    PROGRESS_MS = 500,  /* between two words to the coordinator about how far we are */
+    GOING_MS = 10000,   /* from a node that is gone until the coordinator says what that means */
 };
 
 int64_t tfos_feeder_fed(const tfos_feeder *feeder)
@@ -86,7 +90,12 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
             feeder->ended = true;
             feeder->terminated = tfos__message_number(&message, TFOS__FIELD_COUNT) != 0;
             return tell_end(feeder, error);
-        case TFOS__MESSAGE_ADMITTED: /* the feed has failed elsewhere */
+        case TFOS__MESSAGE_ADMITTED: /* we are done; or the feed has failed elsewhere */
+            if (tfos__message_number(&message, TFOS__FIELD_ADMISSION) == TFOS__ADMISSION_COMPLETE) {
+                feeder->acknowledged = true;
+                return TFOS_OK;
+            }
+            return tfos__feeder_fail_as_told(&message, error);
         case TFOS__MESSAGE_REFUSED:
             return tfos__feeder_fail_as_told(&message, error);
         case TFOS__MESSAGE_COMPLETE:
@@ -94,6 +103,9 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
             return TFOS_OK;
         case TFOS__MESSAGE_HUNGRY:
             hear_hungry(feeder, &message);
+            break;
+        case TFOS__MESSAGE_READ_BY_ALL:
+            feeder->held_back = false;
             break;
         default:
             break;
@@ -112,9 +124,6 @@ static void look_whether_finished(tfos__place *place)
     tfos__lane_count(place->lane, &counts);
     place->finished = counts.given_up;
     place->fenced = counts.fed_out && !counts.given_up && !place->ended;
-    if (place->finished && counts.fed_rows > counts.consumed_rows) {
-        place->dropped = counts.fed_rows - counts.consumed_rows;
-    }
 }
 
 /* Waits for the coordinator to say that the feed has ended or failed, whatever else it says before. OK: it did not. */
@@ -218,18 +227,33 @@ typedef struct choice {
     size_t here;        /* nodes on this machine */
 } choice;
 
-/* Asks for a lane where somebody is hungry, and where there is none anywhere else. */
+/* Whether one who has so many rows waiting has much less than another one. */
+static bool has_much_less(uint64_t backlog, uint64_t other)
+{
+    return other != UINT64_MAX && backlog < other / 2 + other % 2;
+}
+
+/* Asks for a lane where somebody is hungry, or has much less than those whose lanes we have; and anywhere if we have
+ * none. To have one everywhere would keep out other tasks. */
 static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
 {
     size_t lanes = 0;
+    uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < feeder->place_count; i++) {
         const tfos__place *place = &feeder->places[i];
-        lanes += place->asked && !place->busy && !place->finished ? 1 : 0;
+        if (place->asked && !place->busy && !place->finished) {
+            uint64_t backlog = tfos__bell_backlog(place->bell);
+            least = backlog < least ? backlog : least;
+            lanes++;
+        }
     }
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        if (place->socket >= 0 && place->bell != NULL && !place->finished && !place->asked &&
-            (lanes == 0 || tfos__bell_hungry(place->bell) != 0)) {
+        if (place->socket < 0 || place->bell == NULL || place->finished || place->asked) {
+            continue;
+        }
+        bool less = place->stand_in == NULL && has_much_less(tfos__bell_backlog(place->bell), least);
+        if (lanes == 0 || less || tfos__bell_hungry(place->bell) != 0) {
             tfos_status status = tfos__place_ask(feeder, place, error);
             TFOS_TRY(status == TFOS_IO ? TFOS_OK : status); /* that it is gone is seen at the next look around */
             lanes += status == TFOS_OK ? 1 : 0;
@@ -310,6 +334,8 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
 {
     uint64_t since = UINT64_MAX;
     uint64_t coming_since = UINT64_MAX; /* of those whose lane is on its way */
+    uint64_t least = UINT64_MAX;        /* rows that wait somewhere, … */
+    uint64_t coming_least = UINT64_MAX; /* … and where the lane is on its way */
     size_t room = 0;
     *out = (choice){0};
     TFOS_TRY(ask_for_lanes(feeder, error));
@@ -324,8 +350,10 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
         uint64_t hungry = tfos__bell_hungry(place->bell);
         out->here++;
         out->hungry += hungry != 0 ? 1 : 0;
-        if (hungry != 0 && hungry < coming_since && answer_comes(place)) {
-            coming_since = hungry;
+        uint64_t backlog = tfos__bell_backlog(place->bell);
+        if (answer_comes(place)) {
+            coming_since = hungry != 0 && hungry < coming_since ? hungry : coming_since;
+            coming_least = backlog < coming_least ? backlog : coming_least;
         }
         size_t gap;
         size_t need = place->lane != NULL ? need_of(feeder, place, row_bytes) : 0;
@@ -336,8 +364,12 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
         if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
             since = hungry;
             out->place = place;
-        } else if (since == UINT64_MAX && (only == NULL || place == only) && bytes > room &&
-                   (place->stand_in == NULL || !near)) {
+            continue;
+        }
+        bool better = backlog < least || (backlog == least && bytes > room);
+        if (since == UINT64_MAX && (only == NULL || place == only) && better && (backlog == 0 || !feeder->held_back) &&
+            (place->stand_in == NULL || !near)) {
+            least = backlog;
             room = bytes;
             out->place = place;
         }
@@ -345,8 +377,8 @@ static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tf
     if (only != NULL && out->place != only) {
         out->place = NULL; /* somebody else is hungry: as soon as this one has acknowledged */
     }
-    if (coming_since < since) {
-        out->place = NULL; /* whoever is hungry for longest comes first, as soon as it has its lane */
+    if (coming_since < since || (since == UINT64_MAX && has_much_less(coming_least, least))) {
+        out->place = NULL; /* whoever is hungry for longest, or has least, comes first, as soon as it has its lane */
     }
     return TFOS_OK;
 }
@@ -369,6 +401,16 @@ static tfos_status put_gap(tfos__place *place, size_t bytes, tfos_error *error)
     TFOS_TRY(tfos__lane_reserve(place->lane, bytes, &to, error));
     tfos__entry_write_gap(bytes, to);
     return tfos__lane_commit(place->lane, bytes, 0, place->end_row, error);
+}
+
+/* Rows of a batch that make an entry where several nodes are fed. */
+static int64_t share_of(const tfos_batch *batch, const choice *chosen)
+{
+    int64_t rows = tfos_batch_rows(batch);
+    int64_t bytes = (int64_t)tfos__entry_batch_bytes(batch, 0, rows);
+    int64_t share = rows / (int64_t)(SHARE * chosen->here);
+    int64_t least = chosen->hungry > 0 ? 1 : rows * SHARE_BYTES / bytes;
+    return tfos__max_i64(1, tfos__max_i64(share, least));
 }
 
 /* Puts rows into the lane of a place; as many as fit and are good for one entry. */
@@ -394,8 +436,8 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
     if ((int64_t)limit > feeder->batch_bytes) {
         limit = (size_t)feeder->batch_bytes;
     }
-    if (chosen->hungry > 0 && chosen->here > 1) {
-        count = tfos__max_i64(1, tfos__min_i64(count, tfos_batch_rows(batch) / (int64_t)(SHARE * chosen->here)));
+    if (chosen->here > 1) {
+        count = tfos__min_i64(count, share_of(batch, chosen));
     }
     int64_t rows = tfos__max_i64(1, tfos__entry_rows_within(batch, first, count, limit));
     size_t bytes = tfos__entry_batch_bytes(batch, first, rows);
@@ -403,6 +445,7 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
     tfos__entry_write_batch(batch, first, rows, feeder->row, to);
     uint64_t end_row = feeder->row + (uint64_t)rows;
     TFOS_TRY(tfos__lane_commit(place->lane, bytes, (uint64_t)rows, end_row, error));
+    tfos__bell_give(place->bell, (uint64_t)rows);
     tfos__place_ring(place);
     place->end_row = end_row;
     feeder->sent += (uint64_t)rows;
@@ -533,24 +576,6 @@ tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos
 
 /* ---- the end ---- */
 
-/* Whether everything that was committed has been consumed, as far as it ever will be. */
-static bool is_consumed(tfos_feeder *feeder)
-{
-    bool consumed = true;
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        tfos__place *place = &feeder->places[i];
-        tfos__lane_counts counts;
-        look_whether_finished(place);
-        if (place->lane != NULL && !place->finished) {
-            tfos__lane_count(place->lane, &counts);
-            /* What a node elsewhere has acknowledged is in its lane, and not yet consumed. */
-            consumed = consumed && counts.tail == counts.head &&
-                       (place->stand_in == NULL || counts.consumed_rows == counts.fed_rows);
-        }
-    }
-    return consumed;
-}
-
 /* All places, in whichever order they have room: a program may wait for another one before it takes more. */
 static tfos_status end_places(tfos_feeder *feeder, tfos_error *error)
 {
@@ -614,45 +639,18 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
     TFOS_TRY(end_places(feeder, error));
     TFOS_TRY(await_acknowledgement(feeder, error));
     feeder->exhausted = true;
+    tfos__feeder_tell_progress(feeder, true);
     tfos__message_init(&message, TFOS__MESSAGE_EXHAUSTED);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, feeder->row);
     return tfos__dial_send(feeder->coordinator, &message, error);
 }
 
-static tfos_status await_consumption(tfos_feeder *feeder, tfos_error *error)
-{
-    for (;;) {
-        uint32_t seen = tfos__bell_read(feeder->bell);
-        TFOS_TRY(tfos__feeder_look_around(feeder, error));
-        if (is_consumed(feeder)) {
-            return TFOS_OK;
-        }
-        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
-    }
-}
-
-/* With the rows that were dropped, and where: whether that is well, the coordinator must judge. */
+/* Results have come for all rows. */
 static tfos_status say_complete(tfos_feeder *feeder, tfos_error *error)
 {
     tfos__message message;
-    tfos__buffer places = {0};
-    uint64_t dropped = 0;
-    tfos_status status = TFOS_OK;
-    for (size_t i = 0; status == TFOS_OK && i < feeder->place_count; i++) {
-        if (feeder->places[i].dropped > 0) {
-            dropped += feeder->places[i].dropped;
-            status = tfos__buffer_printf(&places, error, "%" PRIu32 "\n", feeder->places[i].index);
-        }
-    }
-    tfos__feeder_tell_progress(feeder, true);
     tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
-    if (dropped > 0) {
-        tfos__message_put_number(&message, TFOS__FIELD_COUNT, dropped);
-        tfos__message_put_text(&message, TFOS__FIELD_PLACES, (const char *)places.data, places.size);
-    }
-    status = status == TFOS_OK ? tfos__dial_send(feeder->coordinator, &message, error) : status;
-    tfos__buffer_reset(&places);
-    return status;
+    return tfos__dial_send(feeder->coordinator, &message, error);
 }
 
 static tfos_status finish(tfos_feeder *feeder, tfos_error *error)
@@ -668,8 +666,9 @@ static tfos_status finish(tfos_feeder *feeder, tfos_error *error)
                           feeder->id.partition, feeder->row, feeder->fed);
     }
     TFOS_TRY(tfos_feeder_exhaust(feeder, error));
-    TFOS_TRY(await_consumption(feeder, error));
-    TFOS_TRY(say_complete(feeder, error));
+    if ((feeder->flags & TFOS__FEED_INFERENCE) != 0) {
+        TFOS_TRY(say_complete(feeder, error));
+    }
     while (!feeder->acknowledged) {
         TFOS_TRY(hear_coordinator(feeder, -1, error));
     }

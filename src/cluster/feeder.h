@@ -32,7 +32,6 @@ typedef struct tfos__place {
     int64_t asked_ms;                  /* … at this time */
     bool busy;                         /* it has none to give, or nobody reads there yet */
     bool finished;                     /* its program takes nothing more */
-    uint64_t dropped;                  /* rows in the lane when it did that */
     bool fenced;                       /* another attempt goes on with the partition */
     bool ended;                        /* we have closed the lane: all rows are fed */
     tfos__lane *lane;
@@ -79,7 +78,8 @@ struct tfos_feeder {
     bool ended;      /* the feed wants no more … */
     bool terminated; /* … because a program has said so */
     bool exhausted;
-    bool acknowledged; /* the coordinator knows that the partition is complete */
+    bool acknowledged; /* the coordinator knows that nothing is left to be done */
+    bool held_back;    /* not every program reads yet: those that do are given no more than they need */
     int64_t batch_bytes;
 
     int64_t told_ms;    /* when the coordinator was told how far we are, … */

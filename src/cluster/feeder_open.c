@@ -108,6 +108,7 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
     }
     feeder->fed = tfos__message_number(&message, TFOS__FIELD_ROWS);
     feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
+    feeder->held_back = (feeder->flags & TFOS__FEED_HELD_BACK) != 0;
     feeder->timeout_ms = (int64_t)tfos__message_number(&message, TFOS__FIELD_TIMEOUT_MS);
     tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
     tfos__text places = tfos__message_text(&message, TFOS__FIELD_PLACES);

@@ -138,6 +138,7 @@ static tfos_status take_state(tfos__stand_in *self, const tfos__message *message
                           (unsigned long long)(credit - acknowledged), tfos__lane_ring_bytes(self->lane));
     }
     tfos__lane_take_rows(self->lane, consumed - self->consumed);
+    tfos__bell_take(self->bell, consumed - self->consumed);
     tfos__lane_release(self->lane, (size_t)more);
     self->sent -= (size_t)more;
     self->acknowledged = acknowledged;

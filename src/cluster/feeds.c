@@ -57,10 +57,16 @@ tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name)
 void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *which, const char *state,
                              const tfos_error *error)
 {
+    tfos__feeds_tell_epoch(feeds, which, state, which->epoch, error);
+}
+
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, const char *state, uint64_t epoch,
+                            const tfos_error *error)
+{
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FEED);
     tfos__message_put_number(&message, TFOS__FIELD_COUNT, which->number);
-    tfos__message_put_number(&message, TFOS__FIELD_NODES, which->epoch);
+    tfos__message_put_number(&message, TFOS__FIELD_NODES, epoch);
     tfos__message_put_string(&message, TFOS__FIELD_NODE, state);
     if (error != NULL) {
         tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
@@ -139,8 +145,10 @@ static void on_answer(void *context, uint64_t number, tfos__admission admission,
             which->moved_ms = feeds->now_ms; /* before that there was nobody whose rows could be taken */
         }
         list_places(feeds, who, &places);
+        who->held_back = !tfos__feeds_is_read_by_all(feeds, which);
         tfos__message_put_number(&message, TFOS__FIELD_ROWS, fed);
-        tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS, which->flags);
+        tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
+                                 which->flags | (who->held_back ? TFOS__FEED_HELD_BACK : 0u));
         tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, which->timeout_ms);
         tfos__message_put_string(&message, TFOS__FIELD_QUEUE, which->queue);
         tfos__message_put_text(&message, TFOS__FIELD_PLACES, places.size > 0 ? (const char *)places.data : "",
@@ -213,6 +221,16 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
         queue->marks++;
         tfos__feeds_make_mark(queue, &message);
         tfos__feeds_tell_nodes(feeds, &message);
+        tfos__feeds_tell_driver(feeds, which, "exhausted", NULL);
+    }
+}
+
+static void on_consumed(void *context, uint64_t number, uint64_t epoch)
+{
+    tfos__feeds *feeds = context;
+    const tfos__known_feed *which = tfos__feeds_find(feeds, number);
+    if (which != NULL && !tfos__feeds_is_inference(which)) {
+        tfos__feeds_tell_epoch(feeds, which, "consumed", epoch, NULL);
     }
 }
 
@@ -270,7 +288,13 @@ tfos_status tfos__feeds_new(tfos__roster *roster, const tfos__feeds_calls *calls
         return tfos__fail_memory(error, sizeof *feeds);
     }
     const tfos__ledger_calls ledger_calls = {
-        .answer = on_answer, .fence = on_fence, .mark = on_mark, .stop = on_stop, .context = feeds};
+        .answer = on_answer,
+        .fence = on_fence,
+        .mark = on_mark,
+        .consumed = on_consumed,
+        .stop = on_stop,
+        .context = feeds,
+    };
     feeds->roster = roster;
     feeds->calls = *calls;
     feeds->node_count = tfos__roster_options_of(roster)->roles.nodes;
@@ -294,14 +318,10 @@ void tfos__feeds_free(tfos__feeds *feeds)
             free(feeds->feeds[i].schema);
             free(feeds->feeds[i].unfit);
         }
-        for (size_t i = 0; i < feeds->producer_count; i++) {
-            free(feeds->producers[i].waits_for);
-        }
         tfos__ledger_free(feeds->ledger);
         free(feeds->feeds);
         free(feeds->queues);
         free(feeds->producers);
-        free(feeds->remains);
         free(feeds->nodes);
         free(feeds->alive);
         free(feeds);
@@ -376,7 +396,6 @@ static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     uint64_t before = which->epoch;
     which->epoch = tfos__message_number(message, TFOS__FIELD_EPOCH);
     which->moved_ms = feeds->now_ms;
-    tfos__feeds_forget_remains_of_feed(feeds, which->number);
     /* Nodes first: an epoch of no partitions has its mark at once. */
     tfos__feeds_make_epoch(which, &begin);
     tfos__feeds_tell_nodes(feeds, &begin);
@@ -389,13 +408,35 @@ static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     }
 }
 
+/* Spark says that its job has ended well. That is no proof that all partitions were fed: only the ledger is. */
+static void end_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos__message *message)
+{
+    tfos__ledger_counts counts;
+    tfos__partition_view view;
+    tfos_error error;
+    uint64_t epoch = tfos__message_number(message, TFOS__FIELD_EPOCH);
+    if (!tfos__ledger_count(feeds->ledger, which->number, &counts) || counts.ended || counts.failed || !counts.begun ||
+        counts.epoch != epoch || counts.exhausted == counts.partitions) {
+        return;
+    }
+    uint64_t first = 0;
+    while (tfos__ledger_partition(feeds->ledger, which->number, first, &view) && view.exhausted) {
+        first++;
+    }
+    tfos__fail(&error, TFOS_CORRUPT,
+               "Spark says that it has fed epoch %" PRIu64 ", but %" PRIu64 " of %" PRIu64
+               " partitions, the first of them %" PRIu64
+               ", have not come: their tasks ended without having fed their rows",
+               epoch, counts.partitions - counts.exhausted, counts.partitions, first);
+    tfos__feeds_break(feeds, which, &error);
+}
+
 static void close_feed(tfos__feeds *feeds, tfos__known_feed *which)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FEED_CLOSE);
     tfos__message_put_number(&message, TFOS__FIELD_FEED, which->number);
     which->open = false;
-    tfos__feeds_forget_remains_of_feed(feeds, which->number);
     tfos__feeds_tell_nodes(feeds, &message);
     tfos__ledger_close(feeds->ledger, which->number);
 }
@@ -418,6 +459,8 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
         }
     } else if (message->type == TFOS__MESSAGE_EPOCH && which != NULL) {
         begin_epoch(feeds, which, message);
+    } else if (message->type == TFOS__MESSAGE_EPOCH_END && which != NULL) {
+        end_epoch(feeds, which, message);
     } else if (message->type == TFOS__MESSAGE_FEED_CLOSE && which != NULL) {
         close_feed(feeds, which);
     } else if (message->type == TFOS__MESSAGE_END_OF_FEED) {

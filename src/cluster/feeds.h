@@ -21,14 +21,14 @@ typedef struct tfos__feeds_calls {
 tfos_status tfos__feeds_new(tfos__roster *roster, const tfos__feeds_calls *calls, tfos__feeds **out, tfos_error *error);
 void tfos__feeds_free(tfos__feeds *feeds);
 
-/* FEED, EPOCH, FEED_CLOSE and END_OF_FEED of the driver. */
+/* FEED, EPOCH, EPOCH_END, FEED_CLOSE and END_OF_FEED of the driver. */
 void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t now_ms);
 
 /* ADMIT and what follows it. */
 void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t producer, const tfos__message *message, uint64_t now_ms);
 void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t producer);
 
-/* REGISTER, BEAT, FENCED, TERMINATE and ENDED of a node; others are none of our business. */
+/* REGISTER, BEAT, FENCED, SETTLED, TERMINATE and ENDED of a node; others are none of our business. */
 void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__message *message, uint64_t now_ms);
 
 /* The last that ENDED says of what a node was fed. */
@@ -63,7 +63,7 @@ typedef struct tfos__feed_view {
     const char *queue;
     bool inference;
     bool open;
-    uint64_t dropped; /* rows that were in the lanes of programs that had ended */
+    uint64_t dropped; /* rows that were in lanes and that nobody has taken */
     tfos__ledger_counts counts;
 } tfos__feed_view;
 

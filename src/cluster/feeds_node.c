@@ -1,4 +1,4 @@
-/* Nodes that are fed, as the coordinator hears them; and what happens when rows are not taken, or a node is gone. */
+/* Nodes that are fed, as the coordinator hears them; and what happens when a node is gone. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -21,6 +21,67 @@ static void tell_of_starving(tfos__feeds *feeds, const tfos__fed_node *node)
             feeds->calls.to_producer(feeds->calls.context, feeds->producers[i].number, &message);
         }
     }
+}
+
+bool tfos__feeds_reads(const tfos__fed_node *node, const char *queue)
+{
+    char name[72];
+    snprintf(name, sizeof name, ",%s,", queue);
+    return strstr(node->queues, name) != NULL;
+}
+
+/* Parameter servers and evaluators read nothing, nor does a chief that has others do the work. */
+static bool may_read(const tfos__feeds *feeds, uint32_t index)
+{
+    const tfos__roster_options *options = tfos__roster_options_of(feeds->roster);
+    const tfos__fed_node *node = &feeds->nodes[index];
+    tfos__node_view view;
+    tfos__roster_view(feeds->roster, index, &view);
+    bool is_chief = options->roles.master[0] != '\0' && strcmp(view.role, options->roles.master) == 0;
+    return node->known && !node->gone && tfos__roles_is_worker(&options->roles, index) &&
+           !(is_chief && (options->flags & TFOS__FLAG_NATIVE_WORKERS) != 0);
+}
+
+bool tfos__feeds_is_read_by_all(const tfos__feeds *feeds, const tfos__known_feed *which)
+{
+    for (uint32_t i = 0; !tfos__feeds_is_inference(which) && i < feeds->node_count; i++) {
+        if (may_read(feeds, i) && !tfos__feeds_reads(&feeds->nodes[i], which->queue)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Tells producers that were held back when that is over. */
+static void look_who_reads(tfos__feeds *feeds)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_READ_BY_ALL);
+    for (size_t i = 0; i < feeds->producer_count; i++) {
+        tfos__known_producer *each = &feeds->producers[i];
+        const tfos__known_feed *which = each->held_back ? tfos__feeds_find(feeds, each->feed) : NULL;
+        if (which != NULL && tfos__feeds_is_read_by_all(feeds, which)) {
+            each->held_back = false;
+            feeds->calls.to_producer(feeds->calls.context, each->number, &message);
+        }
+    }
+}
+
+/* A node says again what may not have arrived. */
+static void settle(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *message)
+{
+    uint64_t sequence = tfos__message_number(message, TFOS__FIELD_SEQUENCE);
+    uint64_t dropped = tfos__message_number(message, TFOS__FIELD_SKIPPED);
+    tfos__attempt attempt = tfos__feeds_attempt_of(message);
+    tfos__known_feed *which = tfos__feeds_find(feeds, attempt.feed);
+    if (sequence <= node->settled) {
+        return;
+    }
+    node->settled = sequence;
+    if (which != NULL) {
+        which->dropped += dropped;
+    }
+    tfos__ledger_settle(feeds->ledger, &attempt, tfos__message_number(message, TFOS__FIELD_CONSUMED), dropped);
 }
 
 static void take_counts(const tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *message)
@@ -50,7 +111,12 @@ static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__mes
         node->starves = starves;
         tell_of_starving(feeds, node);
     }
+    char before[sizeof node->queues];
+    memcpy(before, node->queues, sizeof before);
     tfos__message_copy(beat, TFOS__FIELD_TEXT, node->queues, sizeof node->queues);
+    if (strcmp(before, node->queues) != 0) {
+        look_who_reads(feeds);
+    }
     uint64_t elapsed = feeds->now_ms - node->rate_ms;
     if (elapsed >= RATE_MS) {
         node->fed.rows_per_second = (double)(consumed - node->rate_rows) * 1000.0 / (double)elapsed;
@@ -96,7 +162,6 @@ static void lose_node(tfos__feeds *feeds, uint32_t index)
         return;
     }
     feeds->nodes[index].gone = true;
-    tfos__feeds_forget_remains_of_node(feeds, index);
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         left += feeds->nodes[i].known && !feeds->nodes[i].gone ? 1 : 0;
     }
@@ -104,8 +169,8 @@ static void lose_node(tfos__feeds *feeds, uint32_t index)
         tfos__feeds_end(feeds);
         return;
     }
-    tfos__feeds_judge(feeds);
     tfos__ledger_lose(feeds->ledger, index);
+    look_who_reads(feeds); /* one less to be waited for */
     if (left == 0) {
         tfos__feeds_end(feeds);
     }
@@ -137,9 +202,10 @@ void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__messa
         break;
     case TFOS__MESSAGE_FENCED:
         attempt = tfos__feeds_attempt_of(message);
-        tfos__feeds_note_remains(feeds, &attempt, index, tfos__message_number(message, TFOS__FIELD_COUNT) != 0);
         tfos__ledger_fenced(feeds->ledger, &attempt, index, tfos__message_number(message, TFOS__FIELD_ROWS));
-        tfos__feeds_judge(feeds);
+        break;
+    case TFOS__MESSAGE_SETTLED:
+        settle(feeds, node, message);
         break;
     case TFOS__MESSAGE_TERMINATE:
         terminate(feeds, message);
@@ -211,89 +277,11 @@ void tfos__feeds_end(tfos__feeds *feeds)
     tfos__ledger_end(feeds->ledger, UINT64_MAX);
 }
 
-/* ---- feeds that do not move ---- */
-
-/* Appends what a node has written last. */
-static void add_log(const tfos__node_view *node, tfos_error *error)
-{
-    size_t used = strlen(error->message);
-    size_t bytes = node->tail != NULL ? strlen(node->tail) : 0;
-    if (bytes == 0) {
-        snprintf(error->message + used, sizeof error->message - used, "%s:%" PRIu32 " has written nothing to its log.",
-                 node->role, node->task);
-    } else {
-        snprintf(error->message + used, sizeof error->message - used,
-                 "The last lines of the log of %s:%" PRIu32 ":\n%s", node->role, node->task,
-                 node->tail + (bytes > 500 ? bytes - 500 : 0));
-    }
-}
-
-/* The node that has rows and takes none; false when there is none. */
-static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, tfos_error *error)
-{
-    for (uint32_t i = 0; i < feeds->node_count; i++) {
-        const tfos__fed *fed = &feeds->nodes[i].fed;
-        tfos__node_view view;
-        if (fed->fed_rows <= fed->consumed_rows || feeds->nodes[i].gone) {
-            continue;
-        }
-        tfos__roster_view(feeds->roster, i, &view);
-        tfos__fail(error, TFOS_LIMIT,
-                   "no row was consumed for %" PRIu64 " s (feed_timeout): %s:%" PRIu32 " on %s has %" PRIu64
-                   " rows waiting and takes none. Does its program still read the feed, and does it call terminate() "
-                   "when it wants no more? ",
-                   which->timeout_ms / 1000, view.role, view.task, view.host, fed->fed_rows - fed->consumed_rows);
-        add_log(&view, error);
-        return true;
-    }
-    return false;
-}
-
-/* Whether nobody has opened the queue of a feed. */
-static bool nobody_reads(const tfos__feeds *feeds, const tfos__known_feed *which, tfos_error *error)
-{
-    char name[72];
-    uint32_t last = 0; /* a worker, rather than ps and chief before it */
-    tfos__node_view view;
-    snprintf(name, sizeof name, ",%s,", which->queue);
-    for (uint32_t i = 0; i < feeds->node_count; i++) {
-        if (strstr(feeds->nodes[i].queues, name) != NULL) {
-            return false;
-        }
-        last = feeds->nodes[i].known && !feeds->nodes[i].gone ? i : last;
-    }
-    tfos__fail(error, TFOS_LIMIT,
-               "no program has opened the queue '%s' for %" PRIu64 " s (feed_timeout), so nobody takes the rows. Does "
-               "map_fun make a DataFeed (ctx.get_data_feed()) for this queue, and did it get that far? ",
-               which->queue, which->timeout_ms / 1000);
-    tfos__roster_view(feeds->roster, last, &view);
-    add_log(&view, error);
-    return true;
-}
-
-static void look_at_stalled(tfos__feeds *feeds, tfos__known_feed *which)
-{
-    tfos_error error;
-    if (!blame_node(feeds, which, &error) && !nobody_reads(feeds, which, &error)) {
-        which->moved_ms = feeds->now_ms; /* everything that was fed was consumed: it is Spark that takes its time */
-        return;
-    }
-    tfos__feeds_break(feeds, which, &error);
-}
-
 void tfos__feeds_tick(tfos__feeds *feeds, uint64_t now_ms)
 {
     feeds->now_ms = now_ms;
     if (!feeds->stopped && tfos__roster_phase(feeds->roster) >= TFOS__PHASE_STOPPING) {
         tfos__feeds_end(feeds);
     }
-    tfos__feeds_ask_for_remains(feeds);
-    tfos__feeds_judge(feeds);
-    for (size_t i = 0; i < feeds->feed_count; i++) {
-        tfos__known_feed *each = &feeds->feeds[i];
-        if (each->open && !each->failed && each->producers > 0 && each->timeout_ms > 0 &&
-            now_ms - each->moved_ms > each->timeout_ms) {
-            look_at_stalled(feeds, each);
-        }
-    }
+    tfos__feeds_look_for_stalled(feeds);
 }

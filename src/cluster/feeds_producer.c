@@ -85,63 +85,20 @@ static void take_unfit(tfos__feeds *feeds, tfos__known_feed *which, uint64_t num
     }
 }
 
-/* Rows that a program has left behind because it had finished are dropped; if it was killed, the cluster fails, and
- * the producer must not think that all is well. The node's last word tells, and comes later than the end of its lanes.
- */
-static bool is_decided(const tfos__feeds *feeds, const tfos__known_producer *who)
-{
-    const char *at = who->waits_for != NULL ? who->waits_for : "";
-    while (*at != '\0') {
-        char *end;
-        unsigned long index = strtoul(at, &end, 10);
-        if (end == at || index >= feeds->node_count || !feeds->nodes[index].gone) {
-            return false;
-        }
-        at = end + (*end == '\n' ? 1 : 0);
-    }
-    return who->dropped == 0 || tfos__roster_phase(feeds->roster) < TFOS__PHASE_STOPPING;
-}
-
-static void complete(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_feed *which)
+/* Of inference, and none of the ledger's business. */
+static void complete(tfos__feeds *feeds, const tfos__known_producer *who, tfos__known_feed *which)
 {
     tfos__message answer;
-    if (!who->waits || !is_decided(feeds, who) || tfos__feeds_has_remains(feeds, &who->attempt)) {
-        return;
-    }
-    who->waits = false;
-    which->dropped += who->dropped;
-    which->answered += tfos__feeds_is_inference(which) ? 1 : 0;
+    which->answered++;
     which->moved_ms = feeds->now_ms;
-    tfos__ledger_complete(feeds->ledger, who->number);
     tfos__message_init(&answer, TFOS__MESSAGE_COMPLETE);
     feeds->calls.to_producer(feeds->calls.context, who->number, &answer);
-}
-
-void tfos__feeds_judge(tfos__feeds *feeds)
-{
-    for (size_t i = 0; i < feeds->producer_count; i++) {
-        tfos__known_feed *which = tfos__feeds_find(feeds, feeds->producers[i].feed);
-        if (which != NULL) {
-            complete(feeds, &feeds->producers[i], which);
-        }
-    }
-}
-
-/* False when memory is short. */
-static bool take_complete(tfos__known_producer *who, const tfos__message *message)
-{
-    who->dropped = tfos__message_number(message, TFOS__FIELD_COUNT);
-    free(who->waits_for);
-    who->waits_for = tfos__message_duplicate(message, TFOS__FIELD_PLACES);
-    who->waits = true;
-    return who->waits_for != NULL;
 }
 
 void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__message *message, uint64_t now_ms)
 {
     tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
     tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
-    tfos_error error;
     feeds->now_ms = now_ms;
     if (message->type == TFOS__MESSAGE_ADMIT && who == NULL) {
         admit(feeds, number, message);
@@ -159,12 +116,7 @@ void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__
                               tfos__message_number(message, TFOS__FIELD_CONSUMED));
         break;
     case TFOS__MESSAGE_COMPLETE:
-        if (take_complete(who, message)) {
-            complete(feeds, who, which);
-        } else {
-            tfos__fail_memory(&error, 1);
-            tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
-        }
+        complete(feeds, who, which);
         break;
     case TFOS__MESSAGE_UNFIT:
         take_unfit(feeds, which, number, message);
@@ -187,7 +139,6 @@ void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t number)
     if (which != NULL && who->granted) {
         which->producers--;
     }
-    free(who->waits_for);
     *who = feeds->producers[--feeds->producer_count];
     size_t count = 0;
     for (uint32_t i = 0; i < feeds->node_count; i++) {

@@ -13,9 +13,8 @@ typedef struct tfos__known_feed {
     uint64_t epoch;
     bool open;
     bool failed;        /* the driver knows */
-    uint64_t dropped;   /* rows that were in the lanes of programs that had ended */
-    uint64_t consumed;  /* by all nodes, when it last grew … */
-    uint64_t moved_ms;  /* … and when that was */
+    uint64_t dropped;   /* rows that were in lanes and that nobody has taken */
+    uint64_t moved_ms;  /* when anything was taken last, or had to be */
     uint64_t producers; /* that were let in and have not left */
     uint64_t answered;  /* attempts of inference that got all of their results */
     char *schema;       /* of the first rows; NULL: not known yet */
@@ -30,7 +29,8 @@ typedef struct tfos__fed_node {
     uint16_t port;
     char queues[1024]; /* that its program has opened: ",input,validation," */
     tfos__fed fed;
-    bool starves; /* it was hungry for a whole heartbeat and got nothing */
+    bool starves;     /* it was hungry for a whole heartbeat and got nothing */
+    uint64_t settled; /* the number of the last SETTLED that counts */
     uint64_t rate_ms;
     uint64_t rate_rows;
 } tfos__fed_node;
@@ -41,17 +41,8 @@ typedef struct tfos__known_producer {
     char machine[64];
     tfos__attempt attempt;
     bool granted;
-    bool waits;       /* to hear that its partition is complete, until nothing remains and it is known … */
-    char *waits_for;  /* … how the programs of these nodes ended ("3\n7\n"), … */
-    uint64_t dropped; /* … which left so many rows behind */
+    bool held_back; /* it was told that not every program reads the queue */
 } tfos__known_producer;
-
-/* Rows of an attempt that has left, in lanes of a node: they will be consumed, but were not when the node said so. */
-typedef struct tfos__remains {
-    tfos__attempt attempt;
-    uint32_t node;
-    uint64_t asked_ms;
-} tfos__remains;
 
 /* A queue, whichever feeds it has had. */
 typedef struct tfos__known_queue {
@@ -73,9 +64,6 @@ struct tfos__feeds {
     tfos__known_queue *queues;
     size_t queue_count;
     size_t queue_capacity;
-    tfos__remains *remains;
-    size_t remains_count;
-    size_t remains_capacity;
     uint32_t node_count;
     tfos__fed_node *nodes;
     uint32_t *alive; /* scratch */
@@ -94,6 +82,8 @@ tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name);
 
 void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state,
                              const tfos_error *error);
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state, uint64_t epoch,
+                            const tfos_error *error);
 void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message);
 
 /* Results belong to the task that fed the rows, and Spark may compute them as often as it likes: an attempt of
@@ -120,24 +110,17 @@ void tfos__feeds_make_mark(const tfos__known_queue *queue, tfos__message *out);
 void tfos__feeds_make_schema(const tfos__known_feed *feed, tfos__message *out);
 void tfos__feeds_make_end(const tfos__known_queue *queue, tfos__message *out); /* NULL: of all */
 
-/* ---- feeds_producer.c ---- */
+/* ---- feeds_node.c ---- */
 
-/* Looks whether producers that wait for a judgement can be answered. */
-void tfos__feeds_judge(tfos__feeds *feeds);
+/* Whether the program of a node has opened a queue. */
+bool tfos__feeds_reads(const tfos__fed_node *node, const char *queue);
 
-/* ---- feeds_remains.c ---- */
+/* … and every one that may. Results are made by whoever comes first. */
+bool tfos__feeds_is_read_by_all(const tfos__feeds *feeds, const tfos__known_feed *feed);
 
-/* A node has fenced an attempt and says whether rows of it are left in lanes there. */
-void tfos__feeds_note_remains(tfos__feeds *feeds, const tfos__attempt *attempt, uint32_t node, bool any);
+/* ---- feeds_stall.c ---- */
 
-/* Whether a partition has rows in lanes of earlier attempts: it is not complete before they are consumed. */
-bool tfos__feeds_has_remains(const tfos__feeds *feeds, const tfos__attempt *attempt);
-
-/* Nodes are asked again, now and then. */
-void tfos__feeds_ask_for_remains(tfos__feeds *feeds);
-
-/* What a node has is gone with it, and a feed goes on without what an epoch has left. */
-void tfos__feeds_forget_remains_of_node(tfos__feeds *feeds, uint32_t node);
-void tfos__feeds_forget_remains_of_feed(tfos__feeds *feeds, uint64_t feed);
+/* Looks for feeds whose rows nobody takes. */
+void tfos__feeds_look_for_stalled(tfos__feeds *feeds);
 
 #endif

@@ -48,10 +48,10 @@
     X(ADMIT, 27, "producer → coordinator: FEED EPOCH PARTITION TASK_ATTEMPT HOST")                                     \
     X(ADMITTED, 28, "coordinator → producer: ADMISSION ROWS (fed already) QUEUE FLAGS NODES TEXT; or STATUS TEXT")     \
     X(EXHAUSTED, 29, "producer → coordinator: its last row is in a lane: ROWS of the partition")                       \
-    X(COMPLETE, 30, "producer → coordinator: … and all were consumed, but COUNT at PLACES; back: noted")               \
+    X(COMPLETE, 30, "producer → coordinator: of inference: all results have come; back: noted")                        \
     X(UNFIT, 31, "producer → coordinator: a row that cannot be fed: STATUS TEXT")                                      \
     X(FENCE, 32, "coordinator → node: FEED EPOCH PARTITION TASK_ATTEMPT")                                              \
-    X(FENCED, 33, "node → coordinator: the same, and ROWS; COUNT is not 0: some of them are yet to be consumed")       \
+    X(FENCED, 33, "node → coordinator: the same, and ROWS that are fed")                                               \
     X(MARK, 34, "coordinator → node: every row of an epoch is in a lane: QUEUE, and COUNT of its marks so far")        \
     X(TERMINATE, 35, "node → coordinator: its program wants no more rows: QUEUE")                                      \
     X(HUNGRY, 36, "coordinator → producers: INDEX of a node, and COUNT: 1 it starves, 0 it does not")                  \
@@ -60,7 +60,11 @@
     X(BUSY, 39, "node → producer elsewhere: a lane comes later")                                                       \
     X(ENTRY, 40, "producer ↔ node elsewhere: an entry, or a result, of LANE_BYTES: PIECE, the first or the next")      \
     X(LANE_END, 41, "producer → node elsewhere: that was the last entry")                                              \
-    X(LANE_STATE, 42, "node → producer elsewhere: LANE_BYTES committed, CREDIT, CONSUMED, COUNT: hungry, LANE_FLAGS")
+    X(LANE_STATE, 42, "node → producer elsewhere: LANE_BYTES committed, CREDIT, CONSUMED, COUNT: hungry, LANE_FLAGS")  \
+    X(SETTLED, 43,                                                                                                     \
+      "node → coordinator: FEED EPOCH PARTITION TASK_ATTEMPT of a lane: rows CONSUMED, SKIPPED; SEQUENCE")             \
+    X(EPOCH_END, 44, "driver → coordinator: Spark's job of FEED EPOCH has ended well")                                 \
+    X(READ_BY_ALL, 45, "coordinator → producers: every program that may read the queue does")
 
 typedef enum tfos__message_type {
 #define TFOS__MESSAGE_ENUM(name, value, text) TFOS__MESSAGE_##name = (value),
@@ -214,6 +218,7 @@ enum {
     TFOS__FEED_INFERENCE = 1,   /* a result comes back for each row */
     TFOS__FEED_DETERMINATE = 2, /* a partition is computed in the same order every time */
     TFOS__FEED_AGAIN = 4,       /* otherwise: it may be fed again from the beginning */
+    TFOS__FEED_HELD_BACK = 8,   /* ADMITTED: READ_BY_ALL is yet to come */
 };
 
 /* LANE_FLAGS. */

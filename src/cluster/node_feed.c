@@ -24,6 +24,7 @@
 
 enum {
     PRODUCERS_MOST = 4096, /* connected at a time */
+    LANES_MOST = 64,       /* at a time: each takes descriptors of the program */
 };
 
 /* ---- what was fed ---- */
@@ -112,9 +113,23 @@ void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_be
     }
 }
 
-void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane)
+/* Bytes that count for a lane. One that is sealed takes what was ever written to it: its other pages do not exist. */
+static void count_memory(tfos__node_feed *feed, tfos__feed_lane *lane, size_t bytes)
 {
+    int64_t memory = (int64_t)bytes * (lane->results != NULL ? 2 : 1);
+    feed->memory_used += memory - lane->memory;
+    lane->memory = memory;
+}
+
+void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane)
+{
+    tfos__node_feed *feed = node->feed;
     tfos__lane_counts counts;
+    lane->producer = NULL;
+    if (lane->sealed) {
+        return;
+    }
+    lane->sealed = true;
     tfos__lane_close_head(lane->lane);
     tfos__lane_count(lane->lane, &counts);
     tfos__feed_record *record = find_record(feed, tfos__lane_id_of(lane->lane));
@@ -123,14 +138,17 @@ void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane)
     }
     if (lane->results != NULL) {
         tfos__lane_close_tail(lane->results); /* nobody takes them, and the child must not wait for room */
+    } else if (counts.head < tfos__lane_ring_bytes(lane->lane)) {
+        count_memory(feed, lane, (size_t)counts.head);
     }
-    lane->producer = NULL;
+    tfos__feed_watch(node, lane);
 }
 
 /* ---- lanes ---- */
 
-void tfos__feed_free_lane(tfos__node_feed *feed, tfos__feed_lane *lane)
+void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane)
 {
+    tfos__node_feed *feed = node->feed;
     tfos__lane_counts counts;
     for (tfos__feed_lane **at = &feed->lanes; *at != NULL; at = &(*at)->next) {
         if (*at == lane) {
@@ -138,11 +156,13 @@ void tfos__feed_free_lane(tfos__node_feed *feed, tfos__feed_lane *lane)
             break;
         }
     }
-    tfos__feed_seal(feed, lane);
+    feed->lane_count--;
+    tfos__feed_seal(node, lane);
+    tfos__feed_settle(node, lane);
     tfos__lane_count(lane->lane, &counts);
     feed->fed_rows += counts.fed_rows;
     feed->consumed_rows += counts.consumed_rows;
-    feed->memory_used -= (int64_t)tfos__lane_ring_bytes(lane->lane) * (lane->results != NULL ? 2 : 1);
+    count_memory(feed, lane, 0);
     tfos__lane_free(lane->lane);
     tfos__lane_free(lane->results);
     tfos__bell_free(lane->bell);
@@ -176,14 +196,17 @@ static tfos_status make_lane(tfos__node_feed *feed, tfos__feed_producer *produce
     memcpy(lane->queue, producer->request.queue, sizeof lane->queue);
     lane->next = feed->lanes;
     feed->lanes = lane;
-    feed->memory_used += (int64_t)tfos__lane_ring_bytes(lane->lane) * (inference ? 2 : 1);
+    feed->lane_count++;
+    count_memory(feed, lane, tfos__lane_ring_bytes(lane->lane));
     *out = lane;
     return TFOS_OK;
 }
 
 /* The child first: what a producer commits is then always seen. */
-static tfos_status hand_out(tfos__node_feed *feed, tfos__feed_producer *producer, tfos_error *error)
+static tfos_status hand_out(tfos__feed_producer *producer, tfos_error *error)
 {
+    tfos__node *node = producer->node;
+    tfos__node_feed *feed = node->feed;
     tfos__feed_lane *lane = NULL;
     tfos__packet packet;
     TFOS_TRY(make_lane(feed, producer, &lane, error));
@@ -196,12 +219,12 @@ static tfos_status hand_out(tfos__node_feed *feed, tfos__feed_producer *producer
     const int to_producer[2] = {to_child[0], to_child[2]};
     tfos_status status = tfos__feed_tell_child(feed, &packet, to_child, lane->results != NULL ? 3 : 2, error);
     if (status != TFOS_OK) {
-        tfos__feed_free_lane(feed, lane);
+        tfos__feed_free_lane(node, lane);
         return status;
     }
     status = tfos__packet_send(producer->socket, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
     if (status != TFOS_OK) {
-        tfos__feed_seal(feed, lane); /* the child has it, and will say when it is done with it */
+        tfos__feed_seal(node, lane); /* the child has it, and will say when it is done with it */
         return status == TFOS_END ? tfos__fail(error, TFOS_IO, "a task does not read its socket") : status;
     }
     tfos__bell_ring(lane->bell); /* it waits for its bell, not for its socket */
@@ -241,7 +264,7 @@ static void lose_producer(tfos__feed_producer *producer)
     }
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
         if (lane->producer == producer) {
-            tfos__feed_seal(feed, lane);
+            tfos__feed_seal(producer->node, lane);
         }
     }
     tfos__bell_ring(feed->bell);
@@ -271,7 +294,8 @@ static bool may_have_lane(const tfos__feed_producer *producer)
     const tfos__feed_queue *queue = tfos__feed_queue_of(feed, producer->request.queue);
     int64_t bytes = feed->lane_bytes * ((producer->request.flags & TFOS__PACKET_INFERENCE) != 0 ? 2 : 1);
     return known != NULL && known->epoch == producer->request.id.epoch && queue != NULL && queue->reads &&
-           (feed->memory_used + bytes <= feed->memory_bytes || !queue_has_lane(feed, producer->request.queue));
+           ((feed->memory_used + bytes <= feed->memory_bytes && feed->lane_count < LANES_MOST) ||
+            !queue_has_lane(feed, producer->request.queue));
 }
 
 /* Gives the producer its lane, or lets it wait. */
@@ -290,7 +314,7 @@ static void serve(tfos__feed_producer *producer)
     } else if (may_have_lane(producer)) {
         producer->wants = false;
         tfos_status status = tfos__feed_record_of(feed, &producer->request.id, &error) != NULL
-                                 ? hand_out(feed, producer, &error)
+                                 ? hand_out(producer, &error)
                                  : TFOS_NO_MEMORY;
         if (status == TFOS_IO) {
             lose_producer(producer); /* it has gone in the meantime */
@@ -365,7 +389,9 @@ static void on_producer(uv_poll_t *poll, int code, int events)
         hear_producer(producer, &packet, fds);
         tfos__packet_close_fds(fds);
     } else if (status != TFOS_END) {
+        tfos__node_feed *feed = producer->node->feed;
         lose_producer(producer);
+        tfos__feed_serve_waiting(feed); /* lanes that are sealed may need less memory */
     }
 }
 
@@ -469,6 +495,8 @@ tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error)
     TFOS_TRY(listen_for_producers(feed, error));
     int code = uv_poll_init(&node->loop, &feed->listener_poll, feed->listener);
     feed->child_poll.data = feed->listener_poll.data = node;
+    uv_timer_init(&node->loop, &feed->settle_timer);
+    feed->settle_timer.data = node;
     code = code == 0 ? uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection) : code;
     if (code != 0) {
         return tfos__fail_errno(error, -code, "cannot wait for Spark tasks");

@@ -23,8 +23,19 @@ typedef struct tfos__feed_lane {
     tfos__lane *results;
     tfos__bell *bell;              /* a copy of the producer's */
     tfos__feed_producer *producer; /* NULL: it has gone */
+    bool sealed;                   /* its head is closed: what is in it is all */
+    bool settled;                  /* … and the coordinator is told what has become of it */
+    int64_t memory;                /* bytes that count for it */
     char queue[TFOS__QUEUE_BYTES];
 } tfos__feed_lane;
+
+/* What has become of the rows of a lane, until the coordinator knows. */
+typedef struct tfos__feed_settled {
+    tfos__lane_id id;
+    uint64_t sequence;
+    uint64_t consumed;
+    uint64_t dropped;
+} tfos__feed_settled;
 
 /* What an attempt has fed here in the current epoch, kept when its lanes are gone. */
 typedef struct tfos__feed_record {
@@ -81,6 +92,13 @@ typedef struct tfos__node_feed {
     tfos__feed_producer *producers; /* in the order in which they came */
     size_t producer_count;
     tfos__feed_lane *lanes;
+    size_t lane_count;
+    uv_timer_t settle_timer; /* while rows of sealed lanes are consumed */
+    tfos__feed_settled *settled;
+    size_t settled_count;
+    size_t settled_capacity;
+    uint64_t settled_sequence; /* of the last one */
+    uint64_t settled_before;   /* what was said up to here had arrived when the next answer to a beat comes */
     uint64_t lane_number;
     int64_t lane_bytes;
     int64_t memory_bytes;
@@ -103,9 +121,9 @@ tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_
 void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_before);
 
 /* Closes the head of a lane and notes what is in it. */
-void tfos__feed_seal(tfos__node_feed *feed, tfos__feed_lane *lane);
+void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane);
 
-void tfos__feed_free_lane(tfos__node_feed *feed, tfos__feed_lane *lane);
+void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane);
 
 /* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
 void tfos__feed_serve_waiting(tfos__node_feed *feed);
@@ -120,6 +138,14 @@ tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint6
  * before the next beat: those who wait in line would wake us without end. */
 int tfos__feed_accept(uv_poll_t *poll, int listener, int flags);
 void tfos__feed_accept_again(tfos__node_feed *feed);
+
+/* ---- node_feed_settle.c: what has become of rows ---- */
+
+/* A lane was sealed: what was consumed is said now, or when it is. */
+void tfos__feed_watch(tfos__node *node, tfos__feed_lane *lane);
+
+/* What is left in a lane is not consumed any more. */
+void tfos__feed_settle(tfos__node *node, tfos__feed_lane *lane);
 
 /* ---- node_feed_remote.c: producers elsewhere ---- */
 

@@ -85,11 +85,12 @@ tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *pac
 
 /* ---- the child ---- */
 
-static void forget_lane(tfos__node_feed *feed, uint64_t number)
+static void forget_lane(tfos__node *node, uint64_t number)
 {
+    tfos__node_feed *feed = node->feed;
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
         if (tfos__lane_id_of(lane->lane)->number == number) {
-            tfos__feed_free_lane(feed, lane);
+            tfos__feed_free_lane(node, lane);
             tfos__feed_serve_waiting(feed);
             return;
         }
@@ -119,13 +120,14 @@ static void open_queue(tfos__node *node, tfos__feed_queue *queue)
     }
     queue->reads = true;
     tfos__feed_serve_waiting(feed);
+    tfos__node_beat(node); /* tasks that hold rows back for this program are to hear of it */
 }
 
 static void hear_child(tfos__node *node, const tfos__packet *packet)
 {
     tfos__node_feed *feed = node->feed;
     if (packet->kind == TFOS__PACKET_DONE) {
-        forget_lane(feed, packet->id.number);
+        forget_lane(node, packet->id.number);
         return;
     }
     tfos__feed_queue *queue = tfos__feed_queue_of(feed, packet->queue);
@@ -283,21 +285,6 @@ static tfos__lane_id id_of(const tfos__message *message)
                            .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
 }
 
-/* Whether rows of an attempt are in lanes, for the child to take. */
-static bool has_remains(const tfos__node_feed *feed, const tfos__lane_id *id)
-{
-    for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
-        if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), id)) {
-            tfos__lane_counts counts;
-            tfos__lane_count(lane->lane, &counts);
-            if (counts.fed_rows > counts.consumed_rows && !counts.given_up) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static void say_fenced(tfos__node *node, const tfos__feed_record *record)
 {
     tfos__message message;
@@ -307,7 +294,6 @@ static void say_fenced(tfos__node *node, const tfos__feed_record *record)
     tfos__message_put_number(&message, TFOS__FIELD_PARTITION, record->id.partition);
     tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, record->id.attempt);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, record->end_row);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, has_remains(node->feed, &record->id) ? 1 : 0);
     tfos__node_send(node, &message);
 }
 
@@ -320,7 +306,11 @@ void tfos__node_feed_say_all(tfos__node *node)
     }
     tfos__node_feed_end(node);
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
-        tfos__feed_seal(feed, lane);
+        tfos__feed_seal(node, lane);
+        /* Rows of a program that was killed were not dropped: the cluster has failed, and they are fed again. */
+        if (node->outcome == TFOS__OUTCOME_FINISHED) {
+            tfos__feed_settle(node, lane);
+        }
     }
     for (size_t i = 0; i < feed->record_count; i++) {
         if (feed->records[i].end_row > 0) {
@@ -342,7 +332,7 @@ static void fence(tfos__node *node, const tfos__message *message)
     }
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
         if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), &id)) {
-            tfos__feed_seal(feed, lane);
+            tfos__feed_seal(node, lane);
             tfos__bell_ring(lane->bell);
         }
     }

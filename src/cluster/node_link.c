@@ -164,6 +164,14 @@ static void send_beat(tfos__node *node)
     if (node->mark_beat == 0) {
         node->mark_beat = node->beats_sent;
         node->mark_sequence = node->sequence;
+        tfos__node_feed_mark(node);
+    }
+}
+
+void tfos__node_beat(tfos__node *node)
+{
+    if (node->link_ready) {
+        send_beat(node);
     }
 }
 
@@ -192,6 +200,7 @@ static void hear_beat(tfos__node *node)
     node->beats_answered++;
     if (node->mark_beat != 0 && node->beats_answered >= node->mark_beat) {
         forget_seen(node, node->mark_sequence);
+        tfos__node_feed_answered(node);
         node->mark_beat = 0;
     }
 }
@@ -298,6 +307,7 @@ static void on_ready(tfos__link *link, void *context)
     for (const tfos__unseen *unseen = node->unseen; unseen != NULL; unseen = unseen->next) {
         send_unseen(node, unseen);
     }
+    tfos__node_feed_say_again(node);
     tfos__node_send_tensorboard(node);
     if (node->phase == TFOS__LIFE_REPORTING) {
         tfos__node_send_ended(node);

@@ -233,6 +233,9 @@ void tfos__node_send_state(tfos__node *node, tfos__node_state state);
 void tfos__node_send_ended(tfos__node *node);
 void tfos__node_send_tensorboard(tfos__node *node);
 
+/* A heartbeat out of turn, if there is a connection. */
+void tfos__node_beat(tfos__node *node);
+
 /* Hands a log message to the link and keeps it until it was acknowledged. */
 void tfos__node_send_log(void *context, int stream, const char *text, size_t count);
 
@@ -270,6 +273,13 @@ void tfos__node_feed_count(const tfos__node *node, tfos__message *message);
 /* Fills in what REGISTER and BEAT say of the feed. The texts live until the next call. */
 void tfos__node_feed_register(const tfos__node *node, tfos__message *message);
 void tfos__node_feed_beat(tfos__node *node, tfos__message *message);
+
+/* What was said of settled rows and may not have arrived is said again. */
+void tfos__node_feed_say_again(tfos__node *node);
+
+/* A beat is sent by whose answer we know that what was said before it has arrived; and it was answered. */
+void tfos__node_feed_mark(tfos__node *node);
+void tfos__node_feed_answered(tfos__node *node);
 
 /* EPOCH, FENCE, MARK, SCHEMA, FEED_CLOSE and END_OF_FEED of the coordinator. */
 void tfos__node_feed_hear(tfos__node *node, const tfos__message *message);

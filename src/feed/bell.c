@@ -38,14 +38,18 @@ typedef struct bell_page {
     _Atomic uint32_t rings;
     _Atomic uint32_t waiting;
     _Atomic uint64_t hungry;
-    uint8_t zero[BELL_BYTES - 24];
+    _Atomic uint64_t given;
+    _Atomic uint64_t taken;
+    uint8_t zero[BELL_BYTES - 40];
 } bell_page;
 
 static_assert(offsetof(bell_page, magic) == 0, "drawn in bell.h");
 static_assert(offsetof(bell_page, rings) == 8, "drawn in bell.h");
 static_assert(offsetof(bell_page, waiting) == 12, "drawn in bell.h");
 static_assert(offsetof(bell_page, hungry) == 16, "drawn in bell.h");
-static_assert(offsetof(bell_page, zero) == 24, "drawn in bell.h");
+static_assert(offsetof(bell_page, given) == 24, "drawn in bell.h");
+static_assert(offsetof(bell_page, taken) == 32, "drawn in bell.h");
+static_assert(offsetof(bell_page, zero) == 40, "drawn in bell.h");
 static_assert(sizeof(bell_page) == BELL_BYTES, "drawn in bell.h");
 /* A lock would be in one process and not in the other. */
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "words between processes need no lock");
@@ -169,6 +173,24 @@ void tfos__bell_ring(tfos__bell *bell)
     if (atomic_load_explicit(&page->waiting, memory_order_seq_cst) != 0) {
         syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     }
+}
+
+/* Relaxed, all three: hints for whoever chooses a lane, as `hungry` is. */
+void tfos__bell_give(tfos__bell *bell, uint64_t rows)
+{
+    atomic_fetch_add_explicit(&bell->page->given, rows, memory_order_relaxed);
+}
+
+void tfos__bell_take(tfos__bell *bell, uint64_t rows)
+{
+    atomic_fetch_add_explicit(&bell->page->taken, rows, memory_order_relaxed);
+}
+
+uint64_t tfos__bell_backlog(const tfos__bell *bell)
+{
+    uint64_t taken = atomic_load_explicit(&bell->page->taken, memory_order_relaxed);
+    uint64_t given = atomic_load_explicit(&bell->page->given, memory_order_relaxed);
+    return given > taken ? given - taken : 0;
 }
 
 void tfos__bell_set_hungry(tfos__bell *bell, uint64_t since_ns)

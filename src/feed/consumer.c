@@ -200,8 +200,8 @@ static tfos_status prepare_batch(tfos__queue *queue, const tfos__taken_lane *lan
     return tfos__batch_take(queue->pool, &queue->batch, error);
 }
 
-static tfos_status take_rows(tfos__queue *queue, tfos__taken_lane *lane, const tfos_feed_want *want, step *out,
-                             tfos_error *error)
+static tfos_status take_rows(tfos__intake *intake, tfos__queue *queue, tfos__taken_lane *lane,
+                             const tfos_feed_want *want, step *out, tfos_error *error)
 {
     if (queue->batch_rows > 0 && !pool_fits(queue, want->as, lane)) {
         *out = STEP_FULL; /* rows of another schema make another batch */
@@ -214,6 +214,7 @@ static tfos_status take_rows(tfos__queue *queue, tfos__taken_lane *lane, const t
     TFOS_TRY(append_rows(queue, lane, count, error));
     expect_results(queue, lane, count);
     tfos__lane_take_rows(lane->lane, (uint64_t)count);
+    tfos__bell_take(intake->bell, (uint64_t)count);
     queue->batch_rows += count;
     lane->row += count;
     if (lane->row == (int64_t)lane->entry.rows) {
@@ -247,7 +248,7 @@ static tfos_status step_lane(tfos__intake *intake, tfos__queue *queue, tfos__tak
         return TFOS_OK; /* of the next epoch */
     }
     if (lane->reading) {
-        return take_rows(queue, lane, want, out, error);
+        return take_rows(intake, queue, lane, want, out, error);
     }
     TFOS_TRY(tfos__lane_peek(lane->lane, &bytes, &count, &fed_out, error));
     if (count > 0) {

@@ -100,6 +100,9 @@ void tfos__intake_leave(tfos__intake *intake, tfos__queue *queue, tfos__taken_la
         }
     }
     tfos__lane_close_tail(lane->lane);
+    tfos__lane_counts counts;
+    tfos__lane_count(lane->lane, &counts);
+    tfos__bell_take(intake->bell, counts.fed_rows - counts.consumed_rows); /* if any are left, they are not wanted */
     if (lane->results != NULL) {
         tfos__lane_close_head(lane->results);
     }

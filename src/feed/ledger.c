@@ -1,15 +1,16 @@
 /* The feeds of a ledger, and what befalls all producers of one at once: an epoch begins, the feed fails, ends or is
  * closed. What happens at one partition is in ledger_partition.c.
  *
- * A feed has one array of partitions, made when it is opened and cleared when an epoch begins: no epoch fails for want
- * of memory, and none but the current one takes any. Every producer is found by its number, its feed and its partition,
- * so nothing looks through all partitions. */
+ * A feed has one array of partitions, made when it is opened and cleared when an epoch begins: of the epochs before it,
+ * whose rows are still being consumed, two numbers are kept. Every producer is found by its number, its feed and its
+ * partition, so nothing looks through all partitions. */
 #include "feed/ledger.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/status.h"
 #include "feed/ledger_state.h"
 
@@ -36,6 +37,15 @@ static void drop_all(tfos__ledger *ledger, tfos__feed_record *feed)
     }
 }
 
+static void free_feed(tfos__ledger *ledger, tfos__feed_record *feed)
+{
+    drop_all(ledger, feed);
+    free(feed->partition);
+    free(feed->past);
+    free(feed->failure);
+    free(feed);
+}
+
 void tfos__ledger_free(tfos__ledger *ledger)
 {
     if (ledger == NULL) {
@@ -43,10 +53,7 @@ void tfos__ledger_free(tfos__ledger *ledger)
     }
     for (tfos__feed_record *feed = ledger->feeds, *next; feed != NULL; feed = next) {
         next = feed->next;
-        drop_all(ledger, feed);
-        free(feed->partition);
-        free(feed->failure);
-        free(feed);
+        free_feed(ledger, feed);
     }
     tfos__number_map_reset(&ledger->feed);
     tfos__number_map_reset(&ledger->producer);
@@ -114,17 +121,22 @@ static tfos_status check_begin(const tfos__ledger *ledger, uint64_t number, uint
         tfos__ledger_failure(feed, &failure);
         return tfos__fail(error, failure.status, "%s", failure.message);
     }
-    if (feed->begun && epoch < feed->epoch) {
+    if (feed->begun && epoch <= feed->now.epoch) {
         return tfos__fail(error, TFOS_INVALID,
-                          "feed %" PRIu64 " is in epoch %" PRIu64 "; epoch %" PRIu64 " is over and cannot begin",
-                          number, feed->epoch, epoch);
+                          "feed %" PRIu64 " is in epoch %" PRIu64 "; epoch %" PRIu64 " cannot begin again", number,
+                          feed->now.epoch, epoch);
+    }
+    if (feed->begun && !feed->ended && feed->exhausted < feed->about.partitions) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "epoch %" PRIu64 " of feed %" PRIu64 " cannot begin: %" PRIu64 " of %" PRIu64
+                          " partitions of epoch %" PRIu64 " are fed",
+                          epoch, number, feed->exhausted, feed->about.partitions, feed->now.epoch);
     }
     return TFOS_OK;
 }
 
-/* What is left of the epoch before finds itself in the past. Its rows must not mix with the new ones, so nodes are to
- * fence whoever feeds; their answers are of no interest. */
-static void leave_epoch(tfos__ledger *ledger, tfos__feed_record *feed, const tfos_error *reason)
+/* Whoever is still there is sent home, and nodes are to fence those that feed; their answers are of no interest. */
+static void send_home(tfos__ledger *ledger, tfos__feed_record *feed, const tfos_error *reason)
 {
     while (feed->producers != NULL) {
         tfos__producer_record *producer = feed->producers;
@@ -144,23 +156,34 @@ static void leave_epoch(tfos__ledger *ledger, tfos__feed_record *feed, const tfo
     drop_all(ledger, feed);
 }
 
+/* What the current epoch has in lanes is kept in mind. */
+static tfos_status leave_epoch(tfos__ledger *ledger, tfos__feed_record *feed, uint64_t next, tfos_error *error)
+{
+    tfos_error reason;
+    if (!feed->consumed) {
+        TFOS_TRY(tfos__array_reserve(&feed->past, feed->past_count, &feed->past_capacity, sizeof *feed->past, error));
+        feed->past[feed->past_count++] = feed->now;
+    }
+    tfos__fail(&reason, TFOS_CANCELLED, "epoch %" PRIu64 " of feed %" PRIu64 " is over: epoch %" PRIu64 " has begun",
+               feed->now.epoch, feed->about.feed, next);
+    send_home(ledger, feed, &reason);
+    if (feed->partition != NULL) {
+        memset(feed->partition, 0, (size_t)feed->about.partitions * sizeof *feed->partition);
+    }
+    return TFOS_OK;
+}
+
 tfos_status tfos__ledger_begin(tfos__ledger *ledger, uint64_t feed, uint64_t epoch, tfos_error *error)
 {
     TFOS_TRY(check_begin(ledger, feed, epoch, error));
     tfos__feed_record *record = tfos__number_map_get(&ledger->feed, feed);
     if (record->begun) {
-        tfos_error reason;
-        tfos__fail(&reason, TFOS_CANCELLED,
-                   "epoch %" PRIu64 " of feed %" PRIu64 " is over: epoch %" PRIu64 " has begun", record->epoch, feed,
-                   epoch);
-        leave_epoch(ledger, record, &reason);
-        if (record->partition != NULL) {
-            memset(record->partition, 0, (size_t)record->about.partitions * sizeof *record->partition);
-        }
+        TFOS_TRY(leave_epoch(ledger, record, epoch, error));
     }
-    record->epoch = epoch;
+    record->now = (tfos__epoch_record){.epoch = epoch};
     record->begun = true;
     record->marked = false;
+    record->consumed = false;
     record->complete = 0;
     record->exhausted = 0;
     record->rows = 0;
@@ -193,7 +216,7 @@ void tfos__ledger_close(tfos__ledger *ledger, uint64_t feed)
     tfos_error reason;
     tfos__fail(&reason, TFOS_CANCELLED, "feed %" PRIu64 " was closed by the driver before this partition was fed",
                feed);
-    leave_epoch(ledger, record, &reason);
+    send_home(ledger, record, &reason);
     record->closed = true;
     forget_old(ledger);
 }
@@ -210,22 +233,50 @@ void tfos__ledger_forget(tfos__ledger *ledger, uint64_t feed)
     }
     *at = record->next;
     tfos__number_map_remove(&ledger->feed, feed);
-    drop_all(ledger, record);
-    free(record->partition);
-    free(record->failure);
-    free(record);
+    free_feed(ledger, record);
 }
 
 /* ---- marks and failures ---- */
 
+static void say_consumed(tfos__ledger *ledger, tfos__feed_record *feed)
+{
+    size_t count = 0;
+    while (count < feed->past_count && feed->past[count].settled == feed->past[count].committed) {
+        ledger->calls.consumed(ledger->calls.context, feed->about.feed, feed->past[count++].epoch);
+    }
+    if (count > 0) {
+        feed->past_count -= count;
+        memmove(feed->past, feed->past + count, feed->past_count * sizeof *feed->past);
+    }
+    if (feed->past_count == 0 && feed->marked && !feed->consumed && feed->now.settled == feed->now.committed) {
+        feed->consumed = true;
+        ledger->calls.consumed(ledger->calls.context, feed->about.feed, feed->now.epoch);
+    }
+}
+
 void tfos__ledger_mark(tfos__ledger *ledger, tfos__feed_record *feed)
 {
-    /* What is only exhausted would be fed again if its producer died now. */
-    uint64_t ready = tfos__ledger_repeats(feed) ? feed->complete : feed->exhausted;
-    if (feed->begun && !feed->marked && !tfos__ledger_is_over(feed) && ready == feed->about.partitions) {
-        feed->marked = true;
-        ledger->calls.mark(ledger->calls.context, feed->about.feed, feed->epoch);
+    if (!feed->begun || tfos__ledger_is_over(feed)) {
+        return;
     }
+    if (!feed->marked && feed->exhausted == feed->about.partitions) {
+        feed->marked = true;
+        ledger->calls.mark(ledger->calls.context, feed->about.feed, feed->now.epoch);
+    }
+    say_consumed(ledger, feed);
+}
+
+tfos__epoch_record *tfos__ledger_epoch(tfos__feed_record *feed, uint64_t epoch)
+{
+    if (feed->begun && feed->now.epoch == epoch) {
+        return &feed->now;
+    }
+    for (size_t i = 0; i < feed->past_count; i++) {
+        if (feed->past[i].epoch == epoch) {
+            return &feed->past[i];
+        }
+    }
+    return NULL;
 }
 
 void tfos__ledger_failure(const tfos__feed_record *feed, tfos_error *out)
@@ -317,6 +368,12 @@ void tfos__ledger_end(tfos__ledger *ledger, uint64_t feed)
 
 /* ---- reports ---- */
 
+/* A lane may be settled before its attempt is over. */
+static uint64_t left_of(const tfos__epoch_record *epoch)
+{
+    return epoch->committed > epoch->settled ? epoch->committed - epoch->settled : 0;
+}
+
 bool tfos__ledger_count(const tfos__ledger *ledger, uint64_t feed, tfos__ledger_counts *out)
 {
     const tfos__feed_record *record = tfos__number_map_get(&ledger->feed, feed);
@@ -324,14 +381,20 @@ bool tfos__ledger_count(const tfos__ledger *ledger, uint64_t feed, tfos__ledger_
         return false;
     }
     bool skips = record->ended && record->begun;
+    uint64_t unsettled = left_of(&record->now);
+    for (size_t i = 0; i < record->past_count; i++) {
+        unsettled += left_of(&record->past[i]);
+    }
     *out = (tfos__ledger_counts){
         .partitions = record->about.partitions,
         .complete = record->complete,
+        .exhausted = record->exhausted,
         .feeding = record->feeding,
         .waiting = record->waiting,
-        .epoch = record->epoch,
+        .epoch = record->now.epoch,
         .rows = record->rows,
-        .skipped = skips ? record->about.partitions - record->complete - record->feeding : 0,
+        .skipped = skips ? record->about.partitions - record->exhausted - record->feeding : 0,
+        .unsettled = unsettled,
         .takeovers = record->takeovers,
         .duplicates = record->duplicates,
         .begun = record->begun,
@@ -350,17 +413,20 @@ bool tfos__ledger_partition(const tfos__ledger *ledger, uint64_t feed, uint64_t 
     const tfos__partition_record *found = &record->partition[partition];
     tfos__partition_state state = (tfos__partition_state)found->state;
     bool over = tfos__ledger_is_over(record);
+    bool exhausted = state == TFOS__PARTITION_DRAINING || state == TFOS__PARTITION_COMPLETE;
     uint64_t sent = found->sent > found->fed ? found->sent : found->fed;
+    uint64_t consumed = found->settled - found->dropped;
     *out = (tfos__partition_view){
         .state = state == TFOS__PARTITION_IDLE && over ? TFOS__PARTITION_SKIPPED : state,
-        .rows = found->exhausted ? found->rows : 0,
+        .rows = found->rows,
         .attempts = found->attempts,
         .fed = found->fed,
-        .sent = found->exhausted ? found->rows : sent,
-        .consumed = found->taken,
-        .exhausted = found->exhausted,
+        .sent = exhausted ? found->committed : sent,
+        .consumed = consumed > found->taken ? consumed : found->taken,
+        .skipped = found->dropped,
+        .exhausted = exhausted,
     };
-    if (out->state == TFOS__PARTITION_COMPLETE || out->state == TFOS__PARTITION_SKIPPED) {
+    if (out->state == TFOS__PARTITION_SKIPPED) {
         out->skipped = out->sent > out->consumed ? out->sent - out->consumed : 0;
     }
     return true;

@@ -1,13 +1,10 @@
 /* The life of a partition in an epoch: who holds it, who waits for it, and where the next one begins.
  *
- * A partition that is exhausted is all in lanes, even if its producer dies before it has seen the rows consumed. The
- * next attempt is let in with all of its rows left out: it feeds nothing, finds nothing of its own unconsumed, and
- * completes. If it counts other rows than the first, the data was not what Spark said, and the feed fails; better late
- * than unnoticed.
+ * A partition that is exhausted is all in lanes, and no other attempt is let in: what comes is sent home.
  *
  * Where Spark calls the order of the data indeterminate, "the first n rows" of another computation are other rows. An
- * attempt may follow one that fed nothing, or everything; in between the rest cannot be found. With `again` each
- * attempt begins with the first row instead, and what an earlier one had fed are duplicates. */
+ * attempt may follow one that fed nothing; otherwise the rest cannot be found. With `again` each attempt begins with
+ * the first row instead, and what an earlier one had fed are duplicates. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +24,7 @@ static uint64_t number_of(const tfos__producer_record *producer)
 tfos__attempt tfos__ledger_attempt_of(const tfos__producer_record *producer)
 {
     return (tfos__attempt){.feed = producer->feed->about.feed,
-                           .epoch = producer->feed->epoch,
+                           .epoch = producer->feed->now.epoch,
                            .partition = number_of(producer),
                            .attempt = producer->attempt};
 }
@@ -132,15 +129,15 @@ static tfos_status check_epoch(const tfos__feed_record *feed, const tfos__attemp
     if (feed->closed) {
         return tfos__fail(error, TFOS_CANCELLED, "feed %" PRIu64 " is closed: the driver is done with it", number);
     }
-    if (!feed->begun || attempt->epoch > feed->epoch) {
+    if (!feed->begun || attempt->epoch > feed->now.epoch) {
         return tfos__fail(error, TFOS_INVALID,
                           "epoch %" PRIu64 " of feed %" PRIu64 " has not begun; the driver begins it before its tasks",
                           attempt->epoch, number);
     }
-    if (attempt->epoch < feed->epoch) {
+    if (attempt->epoch < feed->now.epoch) {
         return tfos__fail(error, TFOS_CANCELLED,
                           "epoch %" PRIu64 " of feed %" PRIu64 " is over: epoch %" PRIu64 " has begun", attempt->epoch,
-                          number, feed->epoch);
+                          number, feed->now.epoch);
     }
     if (attempt->partition >= feed->about.partitions) {
         return tfos__fail(error, TFOS_INVALID,
@@ -166,8 +163,7 @@ static tfos_status check_rest(const tfos__feed_record *feed, const tfos__partiti
         error->retriable = true;
         return TFOS_CANCELLED;
     }
-    bool is_between = partition->fed > 0 && !partition->exhausted;
-    if (is_between && !feed->about.determinate && !feed->about.again) {
+    if (partition->fed > 0 && !feed->about.determinate && !feed->about.again) {
         return tfos__fail(
             error, TFOS_UNSUPPORTED,
             "partition %" PRIu64 " of feed %" PRIu64 " cannot be fed to its end: a task died when %" PRIu64
@@ -202,7 +198,7 @@ static tfos__admission judge(const tfos__ledger *ledger, const tfos__attempt *at
         return TFOS__ADMISSION_FAILED;
     }
     const tfos__partition_record *partition = &feed->partition[attempt->partition];
-    if (partition->state == TFOS__PARTITION_COMPLETE) {
+    if (partition->state == TFOS__PARTITION_DRAINING || partition->state == TFOS__PARTITION_COMPLETE) {
         return TFOS__ADMISSION_COMPLETE;
     }
     bool fits = check_rest(feed, partition, attempt->attempt, error) == TFOS_OK;
@@ -216,11 +212,6 @@ static void let_in(tfos__ledger *ledger, tfos__producer_record *producer)
     if (tfos__ledger_repeats(feed)) {
         producer->start = 0;
         feed->duplicates += partition->fed;
-        if (partition->exhausted) {
-            partition->exhausted = false;
-            feed->exhausted--;
-            feed->rows -= partition->rows;
-        }
     } else {
         producer->start = partition->fed;
         feed->takeovers += partition->fed > 0;
@@ -281,56 +272,66 @@ void tfos__ledger_admit(tfos__ledger *ledger, uint64_t producer, const tfos__att
 
 /* ---- feeding ---- */
 
-/* The producer, if it holds its partition and that is in this state. What anybody else says is out of date. */
-static tfos__producer_record *holder_in(const tfos__ledger *ledger, uint64_t number, tfos__partition_state state)
+/* An attempt is over, and so many of its rows are in lanes. */
+static void note_committed(tfos__feed_record *feed, tfos__partition_record *partition, uint64_t rows)
 {
-    tfos__producer_record *producer = tfos__number_map_get(&ledger->producer, number);
-    bool holds = producer != NULL && producer->partition->holder == producer;
-    return holds && producer->partition->state == state ? producer : NULL;
+    partition->committed += rows;
+    feed->now.committed += rows;
+}
+
+static void look_whether_complete(tfos__feed_record *feed, tfos__partition_record *partition)
+{
+    if (partition->state == TFOS__PARTITION_DRAINING && partition->settled == partition->committed) {
+        partition->state = TFOS__PARTITION_COMPLETE;
+        feed->complete++;
+    }
 }
 
 void tfos__ledger_exhaust(tfos__ledger *ledger, uint64_t producer, uint64_t rows)
 {
-    const tfos__producer_record *record = holder_in(ledger, producer, TFOS__PARTITION_FEEDING);
-    if (record == NULL) {
-        return;
+    tfos__producer_record *record = tfos__number_map_get(&ledger->producer, producer);
+    if (record == NULL || record->state != TFOS__PRODUCER_ADMITTED) {
+        return; /* what anybody else says is out of date */
     }
     tfos__feed_record *feed = record->feed;
     tfos__partition_record *partition = record->partition;
-    if (rows < record->start || (partition->exhausted && rows != partition->rows)) {
+    if (rows < record->start) {
         tfos_error error;
         tfos__fail(&error, TFOS_MISMATCH,
-                   "partition %" PRIu64 " of feed %" PRIu64 " had %s%" PRIu64
+                   "partition %" PRIu64 " of feed %" PRIu64 " had at least %" PRIu64
                    " rows when it was fed first, and has %" PRIu64
                    " when Spark computes it again, so what was fed is no part of it; checkpoint() or "
                    "localCheckpoint() the data before feeding",
-                   number_of(record), feed->about.feed, partition->exhausted ? "" : "at least ", record->start, rows);
+                   number_of(record), feed->about.feed, record->start, rows);
         tfos__ledger_fail_feed(ledger, feed, &error);
         return;
     }
+    note_committed(feed, partition, rows - record->start);
+    tfos__ledger_dismiss(ledger, record, TFOS__ADMISSION_COMPLETE, NULL);
     partition->state = TFOS__PARTITION_DRAINING;
-    if (!partition->exhausted) {
-        partition->exhausted = true;
-        partition->rows = rows;
-        feed->exhausted++;
-        feed->rows += rows;
-        tfos__ledger_mark(ledger, feed);
-    }
-}
-
-void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer)
-{
-    tfos__producer_record *record = holder_in(ledger, producer, TFOS__PARTITION_DRAINING);
-    if (record == NULL) {
-        return;
-    }
-    tfos__feed_record *feed = record->feed;
-    tfos__partition_record *partition = record->partition;
-    tfos__ledger_drop(ledger, record);
-    partition->state = TFOS__PARTITION_COMPLETE;
-    feed->complete++;
+    partition->rows = rows;
+    feed->exhausted++;
+    feed->rows += rows;
     while (partition->waiting != NULL) {
         tfos__ledger_dismiss(ledger, partition->waiting, TFOS__ADMISSION_COMPLETE, NULL);
+    }
+    look_whether_complete(feed, partition);
+    tfos__ledger_mark(ledger, feed);
+}
+
+void tfos__ledger_settle(tfos__ledger *ledger, const tfos__attempt *attempt, uint64_t consumed, uint64_t dropped)
+{
+    tfos__feed_record *feed = tfos__number_map_get(&ledger->feed, attempt->feed);
+    tfos__epoch_record *epoch = feed != NULL ? tfos__ledger_epoch(feed, attempt->epoch) : NULL;
+    if (epoch == NULL) {
+        return;
+    }
+    epoch->settled += consumed + dropped;
+    if (epoch == &feed->now && feed->partition != NULL && attempt->partition < feed->about.partitions) {
+        tfos__partition_record *partition = &feed->partition[attempt->partition];
+        partition->settled += consumed + dropped;
+        partition->dropped += dropped;
+        look_whether_complete(feed, partition);
     }
     tfos__ledger_mark(ledger, feed);
 }
@@ -340,10 +341,11 @@ void tfos__ledger_complete(tfos__ledger *ledger, uint64_t producer)
 /* The attempt is fenced, and the partition is free for the next one. */
 static void settle(tfos__ledger *ledger, tfos__producer_record *producer)
 {
-    const tfos__feed_record *feed = producer->feed;
+    tfos__feed_record *feed = producer->feed;
     tfos__partition_record *partition = producer->partition;
     uint64_t fed = producer->fed > producer->start ? producer->fed : producer->start;
-    partition->fed = partition->exhausted ? partition->rows : fed;
+    note_committed(feed, partition, fed - producer->start);
+    partition->fed = fed;
     tfos__ledger_drop(ledger, producer);
     while (partition->state == TFOS__PARTITION_IDLE && partition->waiting != NULL) {
         tfos_error error;
@@ -428,7 +430,7 @@ void tfos__ledger_leave(tfos__ledger *ledger, uint64_t producer, const uint32_t 
 void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uint32_t node, uint64_t fed)
 {
     const tfos__feed_record *feed = tfos__number_map_get(&ledger->feed, attempt->feed);
-    if (feed == NULL || feed->partition == NULL || attempt->epoch != feed->epoch ||
+    if (feed == NULL || feed->partition == NULL || attempt->epoch != feed->now.epoch ||
         attempt->partition >= feed->about.partitions) {
         return;
     }

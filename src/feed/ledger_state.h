@@ -42,11 +42,20 @@ struct tfos__partition_record {
     uint64_t fed;                   /* by attempts that left */
     uint64_t sent;                  /* what the last attempt said that it had fed, counted from the first row, … */
     uint64_t taken;                 /* … and how many of these were consumed */
+    uint64_t committed;             /* rows in lanes, of all attempts that are over */
+    uint64_t settled;               /* rows of lanes that are done with, of any attempt, … */
+    uint64_t dropped;               /* … and how many of them nobody has consumed */
     uint64_t attempt;               /* the last one that was let in */
     uint32_t attempts;
-    uint8_t state;  /* tfos__partition_state, but SKIPPED: what is idle in a feed that has ended is skipped */
-    bool exhausted; /* every row is in a lane */
+    uint8_t state; /* tfos__partition_state, but SKIPPED: what is idle in a feed that has ended is skipped */
 };
+
+/* How far the rows of an epoch are. */
+typedef struct tfos__epoch_record {
+    uint64_t epoch;
+    uint64_t committed; /* to lanes, by attempts that are over */
+    uint64_t settled;
+} tfos__epoch_record;
 
 struct tfos__feed_record {
     tfos__ledger_feed about;
@@ -55,7 +64,10 @@ struct tfos__feed_record {
     tfos__producer_record *producers;
     tfos__producer_record *fences; /* producers that are gone */
     tfos_error *failure;           /* why it has failed; NULL if there was no memory to keep that */
-    uint64_t epoch;
+    tfos__epoch_record now;        /* the current epoch */
+    tfos__epoch_record *past; /* epochs before it that are exhausted and not yet consumed, the first of them first */
+    size_t past_count;
+    size_t past_capacity;
     uint64_t complete;
     uint64_t exhausted; /* partitions that are, complete or not */
     uint64_t feeding;
@@ -63,8 +75,9 @@ struct tfos__feed_record {
     uint64_t rows;
     uint64_t takeovers;
     uint64_t duplicates;
-    bool begun; /* an epoch */
-    bool marked;
+    bool begun;    /* an epoch */
+    bool marked;   /* the current one, … */
+    bool consumed; /* … and that it was consumed has been said */
     bool failed;
     bool ended;
     bool closed;
@@ -92,8 +105,11 @@ static inline bool tfos__ledger_is_over(const tfos__feed_record *feed)
 
 /* ---- ledger.c ---- */
 
-/* Gives the mark of the epoch when it is time. */
+/* Gives the mark of the epoch when it is time, and says which epochs were consumed. */
 void tfos__ledger_mark(tfos__ledger *ledger, tfos__feed_record *feed);
+
+/* The record of an epoch that is not consumed yet; NULL: there is none. */
+tfos__epoch_record *tfos__ledger_epoch(tfos__feed_record *feed, uint64_t epoch);
 
 /* The feed fails, unless it is over already: every producer is told and forgotten. */
 void tfos__ledger_fail_feed(tfos__ledger *ledger, tfos__feed_record *feed, const tfos_error *error);

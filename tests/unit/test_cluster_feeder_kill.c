@@ -162,6 +162,9 @@ static void run_once(uint64_t seed, uint64_t *kills, uint64_t *copies)
     for (; r.epoch < epochs; r.epoch++) {
         run_epoch(&r);
     }
+    char consumed[64]; /* also if nobody asks for more, and whoever has fed it */
+    snprintf(consumed, sizeof consumed, "consumed %" PRIu64 "/%" PRIu64, r.feed, epochs - 1);
+    helper_cluster_expect_event(&r.it, consumed, 60000);
     assert_int_equal(tfos_cluster_end_of_feed(r.it.cluster, NULL), TFOS_OK);
     assert_int_equal(tfos_cluster_finish(r.it.cluster, 0, NULL), TFOS_OK);
     for (int64_t deadline = tfos__clock_ms() + 30000; !r.it.over;) {

@@ -51,6 +51,7 @@ static void write_message(story *s, const tfos__message *message)
         {TFOS__FIELD_QUEUE, "queue", false},
         {TFOS__FIELD_COUNT, "count", true},
         {TFOS__FIELD_PLACES, "places", false},
+        {TFOS__FIELD_FEED_FLAGS, "flags", true},
         {TFOS__FIELD_STATUS, "status", true},
         {TFOS__FIELD_TEXT, "text", false},
     };
@@ -80,7 +81,15 @@ static void to_node(void *context, uint32_t index, const tfos__message *message)
 static void to_driver(void *context, const tfos__message *message)
 {
     story *s = context;
+    char state[16];
+    tfos__message_copy(message, TFOS__FIELD_NODE, state, sizeof state);
     tfos__buffer_printf(&s->said, NULL, "driver: ");
+    if (strcmp(state, "exhausted") == 0 || strcmp(state, "consumed") == 0) {
+        tfos__buffer_printf(&s->said, NULL, "%" PRIu64 " %s %" PRIu64 "\n",
+                            tfos__message_number(message, TFOS__FIELD_COUNT), state,
+                            tfos__message_number(message, TFOS__FIELD_NODES));
+        return;
+    }
     write_message(s, message);
 }
 
@@ -236,14 +245,10 @@ static void exhaust(story *s, uint64_t producer, uint64_t rows)
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
 
-static void complete(story *s, uint64_t producer, uint64_t dropped, const char *places)
+static void complete(story *s, uint64_t producer)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_COMPLETE);
-    if (dropped > 0) {
-        tfos__message_put_number(&message, TFOS__FIELD_COUNT, dropped);
-        tfos__message_put_string(&message, TFOS__FIELD_PLACES, places);
-    }
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
 
@@ -258,32 +263,48 @@ static void say_text(story *s, uint64_t producer, tfos__message_type type, uint6
 
 /* ---- nodes ---- */
 
-static void fenced_with(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows, bool remains)
+static void about(tfos__message *message, tfos__message_type type, uint64_t partition, uint64_t attempt)
 {
-    tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_FENCED);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, 1);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, 0);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, attempt);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, rows);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, remains ? 1 : 0);
-    tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
+    tfos__message_init(message, type);
+    tfos__message_put_number(message, TFOS__FIELD_FEED, 1);
+    tfos__message_put_number(message, TFOS__FIELD_EPOCH, 0);
+    tfos__message_put_number(message, TFOS__FIELD_PARTITION, partition);
+    tfos__message_put_number(message, TFOS__FIELD_TASK_ATTEMPT, attempt);
 }
 
 static void fenced(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows)
 {
-    fenced_with(s, node, partition, attempt, rows, false);
+    tfos__message message;
+    about(&message, TFOS__MESSAGE_FENCED, partition, attempt);
+    tfos__message_put_number(&message, TFOS__FIELD_ROWS, rows);
+    tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
 }
 
-static void beat(story *s, uint32_t node, uint64_t fed, uint64_t consumed, const char *queues)
+/* Of partition 0; the sequence numbers of a node grow. */
+static void settled(story *s, uint32_t node, uint64_t sequence, uint64_t attempt, uint64_t consumed, uint64_t dropped)
+{
+    tfos__message message;
+    about(&message, TFOS__MESSAGE_SETTLED, 0, attempt);
+    tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, consumed);
+    tfos__message_put_number(&message, TFOS__FIELD_SKIPPED, dropped);
+    tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, sequence);
+    tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
+}
+
+static void beat_with(story *s, uint32_t node, uint64_t fed, uint64_t consumed, bool hungry, const char *queues)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, hungry ? 1 : 0);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, fed);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, consumed);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, queues);
     tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
+}
+
+static void beat(story *s, uint32_t node, uint64_t fed, uint64_t consumed, const char *queues)
+{
+    beat_with(s, node, fed, consumed, false, queues);
 }
 
 static void terminate(story *s, uint32_t node, const char *queue)
@@ -329,27 +350,35 @@ static void test_a_feed_of_two_epochs(void **state)
     /* Nodes of its own machine come first. */
     admit(&s, 10, 0);
     expect(&s, "producer 10: ADMITTED admission=0 rows=0 queue='input' "
-               "places='1\th1\tsocket-1\t0\t0\n0\th0\tsocket-0\t0\t0\n'\n");
+               "places='1\th1\tsocket-1\t0\t0\n0\th0\tsocket-0\t0\t0\n' flags=10\n");
     admit(&s, 11, 1);
     say_text(&s, 10, TFOS__MESSAGE_SCHEMA, 0, "{}");
     say_text(&s, 11, TFOS__MESSAGE_SCHEMA, 0, "{}"); /* the first one counts */
     expect_part(&s, "node 0: SCHEMA feed=1 queue='input' text='{}'\nnode 1: SCHEMA feed=1 queue='input' text='{}'\n");
     exhaust(&s, 10, 5);
-    complete(&s, 10, 0, NULL);
-    expect(&s, "producer 10: COMPLETE\n");
+    expect(&s, "producer 10: ADMITTED admission=1\n");
     tfos__feeds_producer_left(s.feeds, 10);
     exhaust(&s, 11, 6);
-    expect(&s, "node 0: MARK queue='input' count=1\nnode 1: MARK queue='input' count=1\n");
-    complete(&s, 11, 0, NULL);
+    expect(&s, "producer 11: ADMITTED admission=1\n"
+               "node 0: MARK queue='input' count=1\nnode 1: MARK queue='input' count=1\n"
+               "driver: 1 exhausted 0\n");
     tfos__feeds_producer_left(s.feeds, 11);
-    expect(&s, "producer 11: COMPLETE\n");
+    order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
+    expect(&s, "");
     tfos__feed_view view;
     assert_true(tfos__feeds_view(s.feeds, 0, &view));
-    assert_int_equal(view.counts.complete, 2);
+    assert_int_equal(view.counts.exhausted, 2);
+    assert_int_equal(view.counts.complete, 0);
     assert_int_equal(view.counts.rows, 11);
     assert_false(tfos__feeds_view(s.feeds, 1, &view));
     order(&s, TFOS__MESSAGE_EPOCH, 1, 1);
     s.said.size = 0;
+    /* While the next one is being fed, the last rows of this one are taken. */
+    settled(&s, 0, 1, 10, 5, 0);
+    settled(&s, 1, 1, 11, 4, 0);
+    expect(&s, "");
+    settled(&s, 1, 2, 11, 2, 0);
+    expect(&s, "driver: 1 consumed 0\n");
     /* A task of the epoch before comes too late: that is its own failure, and not the feed's. */
     admit(&s, 12, 0);
     expect(&s, "producer 12: ADMITTED admission=3 status=17 text='epoch 0 of feed 1 is over: epoch 1 has begun'\n");
@@ -385,7 +414,28 @@ static void test_what_a_driver_may_not(void **state)
     expect(&s, "driver: FEED state='open' count=3\n"
                "node 0: EPOCH feed=3 epoch=4\nnode 1: EPOCH feed=3 epoch=4\n"
                "node 0: MARK queue='other' count=1\nnode 1: MARK queue='other' count=1\n"
+               "driver: 3 exhausted 4\ndriver: 3 consumed 4\n"
                "driver: FEED state='epoch' count=3\n");
+    end(&s);
+}
+
+/* Spark's job has ended as if all were well: tasks that were told to stop, say, or that ended without a word. */
+static void test_a_job_that_has_not_fed_everything(void **state)
+{
+    (void)state;
+    story s;
+    start(&s, 3, TFOS__FEED_DETERMINATE);
+    admit(&s, 10, 0);
+    exhaust(&s, 10, 5);
+    s.said.size = 0;
+    order(&s, TFOS__MESSAGE_EPOCH_END, 1, 7); /* of another epoch */
+    order(&s, TFOS__MESSAGE_EPOCH_END, 2, 0); /* … or feed */
+    expect(&s, "");
+    order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
+    expect(&s, "driver: FEED state='failed' count=1 status=9 text='Spark says that it has fed epoch 0, but 2 of 3 "
+               "partitions, the first of them 1, have not come: their tasks ended without having fed their rows'\n");
+    order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
+    expect(&s, "");
     end(&s);
 }
 
@@ -415,56 +465,27 @@ static void test_a_task_dies(void **state)
     end(&s);
 }
 
-/* Brings a story to where producer 11 has fed the rest of a partition and says that it was consumed, while rows of
- * producer 10, which is dead, may still be at both nodes. */
-static void take_over(story *s)
-{
-    start(s, 1, TFOS__FEED_DETERMINATE);
-    admit(s, 10, 0);
-    tfos__feeds_producer_left(s->feeds, 10);
-    fenced_with(s, 0, 0, 10, 40, true);
-    fenced_with(s, 1, 0, 10, 55, true);
-    admit(s, 11, 0);
-    exhaust(s, 11, 100);
-    s->said.size = 0;
-    complete(s, 11, 0, NULL);
-    expect(s, "");
-}
-
 static void test_what_a_dead_task_has_left(void **state)
 {
     (void)state;
     story s;
-    take_over(&s);
-    wait_for(&s, 100);
-    expect(&s, "");
-    wait_for(&s, 100);
-    expect(&s, "node 0: FENCE feed=1 epoch=0 partition=0 attempt=10\n"
-               "node 1: FENCE feed=1 epoch=0 partition=0 attempt=10\n");
-    fenced_with(&s, 0, 0, 10, 40, false);
-    fenced_with(&s, 1, 0, 10, 55, true);
-    fenced_with(&s, 1, 0, 12, 0, false); /* of another one */
-    expect(&s, "");
-    wait_for(&s, 200);
-    expect(&s, "node 1: FENCE feed=1 epoch=0 partition=0 attempt=10\n");
-    fenced_with(&s, 1, 0, 10, 55, false);
-    expect(&s, "producer 11: COMPLETE\n");
-    wait_for(&s, 1000);
-    expect(&s, "");
-    end(&s);
-    /* What is at a node whose program has ended is not waited for, … */
-    take_over(&s);
-    fenced_with(&s, 0, 0, 10, 40, false);
-    node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
-    expect_part(&s, "producer 11: COMPLETE\n");
-    end(&s);
-    /* … and none of it when the epoch is begun again. */
-    take_over(&s);
-    order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
-    fenced_with(&s, 0, 0, 10, 40, false);
+    start(&s, 1, TFOS__FEED_DETERMINATE);
+    admit(&s, 10, 0);
+    tfos__feeds_producer_left(s.feeds, 10);
+    fenced(&s, 0, 0, 10, 40);
+    fenced(&s, 1, 0, 10, 55);
+    admit(&s, 11, 0);
+    exhaust(&s, 11, 100);
     s.said.size = 0;
-    wait_for(&s, 1000);
+    settled(&s, 1, 1, 11, 45, 0);
+    settled(&s, 0, 1, 10, 40, 0);
     expect(&s, "");
+    /* A node that has come back says again what may not have arrived. */
+    settled(&s, 0, 1, 10, 40, 0);
+    settled(&s, 1, 1, 11, 45, 0);
+    expect(&s, "");
+    settled(&s, 1, 2, 10, 15, 0);
+    expect(&s, "driver: 1 consumed 0\n");
     end(&s);
 }
 
@@ -564,7 +585,7 @@ static void test_inference(void **state)
     admit(&s, 11, 0); /* a second attempt needs its own results, now */
     expect_part(&s, "producer 11: ADMITTED admission=0 rows=0");
     exhaust(&s, 10, 5);
-    complete(&s, 10, 0, NULL);
+    complete(&s, 10);
     tfos__feeds_producer_left(s.feeds, 10);
     tfos__feeds_producer_left(s.feeds, 11);
     expect(&s, "producer 10: COMPLETE\n"); /* no mark, no fence */
@@ -613,31 +634,33 @@ static void test_rows_of_a_program_that_has_finished(void **state)
     admit(&s, 10, 0);
     exhaust(&s, 10, 50);
     s.said.size = 0;
-    /* Its rows were dropped at node 1: whether that is well, its last word tells. */
-    complete(&s, 10, 7, "1\n");
-    wait_for(&s, 1000);
+    settled(&s, 0, 1, 10, 20, 0);
     expect(&s, "");
+    /* A program that has ended in good order has left seven behind. */
+    settled(&s, 1, 1, 10, 23, 7);
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
-    expect(&s, "producer 10: COMPLETE\n");
+    expect(&s, "driver: 1 consumed 0\n");
     assert_true(tfos__feeds_view(s.feeds, 0, &view));
     assert_int_equal(view.dropped, 7);
     assert_int_equal(view.counts.complete, 1);
     end(&s);
 }
 
-static void test_rows_at_two_nodes_wait_for_both(void **state)
+/* Nobody says of its rows that they were taken: they are fed again when the cluster starts again. */
+static void test_rows_of_a_program_that_was_killed(void **state)
 {
     (void)state;
     story s;
     start(&s, 1, TFOS__FEED_DETERMINATE);
     admit(&s, 10, 0);
     exhaust(&s, 10, 50);
+    tfos__feeds_producer_left(s.feeds, 10);
     s.said.size = 0;
-    complete(&s, 10, 7, "1\n0\n");
-    node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
+    settled(&s, 0, 1, 10, 20, 0);
+    node_ends(&s, 1, TFOS__OUTCOME_KILLED, "by SIGKILL");
+    expect_part(&s, "driver: FEED state='failed' count=1 status=17 text='the cluster has failed: ");
+    settled(&s, 0, 2, 10, 30, 0);
     expect(&s, "");
-    node_ends(&s, 0, TFOS__OUTCOME_RAISED, "it failed");
-    expect_part(&s, "producer 10: ADMITTED admission=3 status=17 text='the cluster has failed: ");
     end(&s);
 }
 
@@ -719,6 +742,55 @@ static void test_rows_that_nobody_takes(void **state)
                     "worker:1 on h1 has 40 rows waiting and takes none.");
     wait_for(&s, 60000);
     expect(&s, ""); /* said once */
+    end(&s);
+}
+
+/* A program that trains in step with another one waits for it, and that one for rows that do not come. */
+static void test_programs_that_wait_for_each_other(void **state)
+{
+    (void)state;
+    story s;
+    start(&s, 1, TFOS__FEED_DETERMINATE);
+    admit(&s, 10, 0);
+    exhaust(&s, 10, 100);
+    tfos__feeds_producer_left(s.feeds, 10);
+    s.said.size = 0;
+    beat_with(&s, 0, 60, 20, false, ",input,");
+    beat_with(&s, 1, 40, 40, true, ",input,");
+    wait_for(&s, 9900); /* no task feeds any more, and still nothing may stay where it is */
+    expect(&s, "");
+    wait_for(&s, 300);
+    expect_part(&s, "driver: FEED state='failed' count=1 status=14 text='no row was consumed for 10 s (feed_timeout): "
+                    "worker:1 on h1 waits for rows, and there are no more; worker:0 on h0 has 40 rows waiting and "
+                    "takes none.");
+    end(&s);
+}
+
+/* Tasks give those who read no more than they need while others have yet to come. */
+static void test_a_program_that_is_late(void **state)
+{
+    (void)state;
+    story s;
+    start(&s, 2, TFOS__FEED_DETERMINATE);
+    beat(&s, 0, 0, 0, ",other,input,");
+    admit(&s, 10, 0);
+    expect_part(&s, " flags=10\n");
+    beat(&s, 1, 0, 0, ",other,");
+    expect(&s, "");
+    beat(&s, 1, 0, 0, ",other,input,");
+    expect(&s, "producer 10: READ_BY_ALL\n");
+    beat(&s, 1, 0, 0, ",other,input,validation,");
+    expect(&s, "");
+    admit(&s, 11, 1);
+    expect_part(&s, " flags=2\n");
+    end(&s);
+    /* One that has ended is not waited for. */
+    start(&s, 1, TFOS__FEED_DETERMINATE);
+    beat(&s, 0, 0, 0, ",input,");
+    admit(&s, 10, 0);
+    s.said.size = 0;
+    node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
+    expect(&s, "producer 10: READ_BY_ALL\n");
     end(&s);
 }
 
@@ -835,6 +907,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_feed_of_two_epochs),
         cmocka_unit_test(test_what_a_driver_may_not),
+        cmocka_unit_test(test_a_job_that_has_not_fed_everything),
         cmocka_unit_test(test_a_task_dies),
         cmocka_unit_test(test_what_a_dead_task_has_left),
         cmocka_unit_test(test_a_node_comes_back),
@@ -844,11 +917,13 @@ int main(void)
         cmocka_unit_test(test_inference),
         cmocka_unit_test(test_inference_ends),
         cmocka_unit_test(test_rows_of_a_program_that_has_finished),
-        cmocka_unit_test(test_rows_at_two_nodes_wait_for_both),
+        cmocka_unit_test(test_rows_of_a_program_that_was_killed),
         cmocka_unit_test(test_a_program_that_has_failed),
         cmocka_unit_test(test_the_cluster_is_stopped),
         cmocka_unit_test(test_every_program_has_finished),
         cmocka_unit_test(test_rows_that_nobody_takes),
+        cmocka_unit_test(test_programs_that_wait_for_each_other),
+        cmocka_unit_test(test_a_program_that_is_late),
         cmocka_unit_test(test_a_queue_that_nobody_reads),
         cmocka_unit_test(test_no_time_limit),
         cmocka_unit_test(test_a_node_starves),

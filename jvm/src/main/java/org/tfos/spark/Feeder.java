@@ -46,7 +46,7 @@ public final class Feeder extends Handle {
         return Native.feederBatch(address(), rows.nativeAddress(), interrupted);
     }
 
-    /** The partition has no more rows; waits until all of them were consumed. False: the feed ended before that. */
+    /** The partition has no more rows; waits until the last one is on its way. False: the feed ended before that. */
     public boolean finish() {
         return Native.feederFinish(address(), interrupted);
     }
