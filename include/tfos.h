@@ -966,6 +966,8 @@ TFOS_API tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_err
 typedef struct tfos_feed_want {
     int64_t rows;          /* most rows of the batch; it has fewer only at an end */
     bool split_epochs;     /* the end of an epoch is an end: TFOS_END comes once for each */
+    int64_t epoch;         /* with split_epochs, from 0 on: only the end of this one, with what is left of those before;
+                            * -1: of whichever comes next */
     int64_t timeout_ms;    /* -1: as long as it takes; otherwise CANCELLED after so long without a row */
     const tfos_schema *as; /* NULL: columns as they were fed; else these, by name. Lists of fixed and of any length are
                             * made of each other; another type is a MISMATCH */

@@ -135,7 +135,7 @@ class DataFeed:
         batch_size: int,
         columns: Any = None,
         drop_remainder: bool = False,
-        epochs: str = "all",
+        epochs: str | int = "all",
         validation: bool = False,
     ) -> Any:
         """The rows as a tf.data.Dataset of dicts of tensors by column; no Python is between Spark and the dataset.
@@ -143,7 +143,7 @@ class DataFeed:
         columns         the names of those that are wanted, or {name: TensorSpec, dtype or shape} to declare them
         drop_remainder  leave out a batch that is not full
         epochs          "all": the dataset ends with the data; "split": it ends with each epoch and can be iterated
-                        again for the next one
+                        again for the next one; a number, from 0 on: it is this epoch, and what was left of earlier ones
         validation      the rows of train(validation=…) instead
         """
         from . import _dataset

@@ -61,7 +61,7 @@ def make_dataset(
     batch_size: int,
     columns: Sequence[str] | Mapping[str, Any] | None = None,
     drop_remainder: bool = False,
-    epochs: str = "all",
+    epochs: str | int = "all",
     validation: bool = False,
 ) -> Any:
     """The dataset; DataFeed.dataset says what it is."""
@@ -69,8 +69,8 @@ def make_dataset(
 
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size is a whole number from 1 on, found {batch_size!r}")
-    if epochs not in ("all", "split"):
-        raise ValueError(f"epochs is 'all' or 'split', found {epochs!r}")
+    if epochs not in ("all", "split") and (not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 0):
+        raise ValueError(f"epochs is 'all', 'split' or the number of an epoch, from 0 on, found {epochs!r}")
     queue = f"{queue_name}.validation" if validation else queue_name
     asked = _asked(columns)
     if all(shape is not None and dtype is not None for shape, dtype in asked.values()) and asked:
@@ -80,7 +80,7 @@ def make_dataset(
         if schema is None:
             return _nothing(tf, asked)
         wanted = _joined(schema, asked)
-    return _built(tf, queue, wanted, batch_size, bool(drop_remainder), epochs == "split")
+    return _built(tf, queue, wanted, batch_size, bool(drop_remainder), epochs)
 
 
 def next_arrays(feed: Any, batch_size: int, columns: Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
@@ -238,7 +238,9 @@ def _nothing(tf: Any, asked: dict[str, Any]) -> Any:
     return tf.data.Dataset.range(0).map(tf.autograph.experimental.do_not_convert(lambda _: specs))
 
 
-def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_remainder: bool, split: bool) -> Any:
+def _built(
+    tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_remainder: bool, epochs: str | int
+) -> Any:
     ops = _ops()
     schema = json.dumps({"record": "sequence_example", "fields": [column.field() for column in columns]})
     types = [kind for column in columns for kind in _component_types(tf, column)]
@@ -252,7 +254,8 @@ def _built(tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_re
             schema=schema,
             batch_size=batch_size,
             drop_remainder=drop_remainder,
-            split_epochs=split,
+            split_epochs=epochs != "all",
+            epoch=epochs if isinstance(epochs, int) else -1,
             T=types,
         )
         components = iter(taken.components)

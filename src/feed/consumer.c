@@ -332,18 +332,23 @@ static bool has_open_lane(const tfos__queue *queue)
     return false;
 }
 
-/* Nothing is there at the moment: is that an end? Passes marks. */
+/* Whether somebody who wants one epoch comes when it is over. */
+static bool is_past(const tfos__queue *queue, const tfos_feed_want *want)
+{
+    return want->split_epochs && want->epoch >= 0 && queue->marks_passed > (uint64_t)want->epoch;
+}
+
+/* Nothing is there at the moment: is that an end? Passes marks, but for that of the end. */
 static bool at_end(tfos__queue *queue, const tfos_feed_want *want)
 {
     while (!epoch_is_open(queue)) {
-        if (queue->marks_received > queue->marks_passed) {
-            if (want->split_epochs) {
-                return true;
-            }
-            queue->marks_passed++;
-        } else {
+        if (queue->marks_received == queue->marks_passed) {
             return queue->ended;
         }
+        if (want->split_epochs && (want->epoch < 0 || queue->marks_passed >= (uint64_t)want->epoch)) {
+            return true;
+        }
+        queue->marks_passed++;
     }
     return false;
 }
@@ -352,7 +357,7 @@ static bool at_end(tfos__queue *queue, const tfos_feed_want *want)
 
 void tfos_feed_want_init(tfos_feed_want *want)
 {
-    *want = (tfos_feed_want){.rows = 1, .timeout_ms = -1};
+    *want = (tfos_feed_want){.rows = 1, .epoch = -1, .timeout_ms = -1};
 }
 
 /* Tells the node, once, that somebody reads the queue. To ask for its schema is not to read it: the program that
@@ -464,6 +469,9 @@ static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungr
     tfos__intake *intake = feed->intake;
     tfos__queue *queue = feed->queue;
     int64_t deadline = deadline_of(want);
+    if (is_past(queue, want)) {
+        return TFOS_END;
+    }
     if (queue->batch_rows > want->rows) {
         return hand_out_some(queue, want->rows, out, error);
     }

@@ -13,6 +13,7 @@
  *     batch_size      rows of a batch; fewer come only at an end …
  *     drop_remainder  … and are left out then
  *     split_epochs    the end of an epoch is an end
+ *     epoch           … only of this one; -1: of whichever comes next
  *     T               the types of the components
  *     → goes_on       false: this is an end
  *     → has_rows      false and no end: there are none yet, or they were left out; ask again

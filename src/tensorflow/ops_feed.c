@@ -33,6 +33,7 @@ typedef struct kernel {
     int64_t batch_size;
     bool drop_remainder;
     bool split_epochs;
+    int64_t epoch;
 
     pthread_mutex_t lock; /* iterators of one dataset share a kernel */
     tfos_feed *feed;      /* NULL until the first call */
@@ -233,6 +234,7 @@ static tfos_status take(kernel *self, tfos_batch **out, tfos_error *error)
     tfos_feed_want_init(&want);
     want.rows = self->batch_size;
     want.split_epochs = self->split_epochs;
+    want.epoch = self->epoch;
     want.timeout_ms = TFOS__OPS_WAIT_MS;
     want.interrupted = is_interrupted;
     want.interrupted_context = self;
@@ -366,6 +368,7 @@ static tfos_status read_attributes(kernel *self, TF_OpKernelConstruction *from, 
     tf->TF_OpKernelConstruction_GetAttrBool(from, "split_epochs", &split_epochs, status);
     self->drop_remainder = drop_remainder != 0;
     self->split_epochs = split_epochs != 0;
+    tf->TF_OpKernelConstruction_GetAttrInt64(from, "epoch", &self->epoch, status);
     return tfos__tensorflow_check(tf, status, "TfosFeedNext", error);
 }
 
@@ -405,6 +408,7 @@ void tfos__ops_add_feed(const tfos__tensorflow *with, TF_Status *status)
                                              "batch_size: int >= 1",
                                              "drop_remainder: bool = false",
                                              "split_epochs: bool = false",
+                                             "epoch: int = -1",
                                              "T: list(type) >= 1"};
     tf = with;
     TF_OpDefinitionBuilder *op = tf->TF_NewOpDefinitionBuilder("TfosFeedNext");

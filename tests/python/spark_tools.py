@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import uuid
 
@@ -65,6 +66,7 @@ def spark_context(master, folder, executors=None, conf=()):
     os.environ.update(environment(folder))
     settings = pyspark.SparkConf().setMaster(master).setAppName("tests")
     settings.set("spark.ui.enabled", "false").set("spark.executor.memory", "512m")
+    settings.set("spark.ui.showConsoleProgress", "false")
     settings.setAll(dict(conf).items())
     sc = pyspark.SparkContext(conf=settings)
     sc.setLogLevel("ERROR")
@@ -73,6 +75,27 @@ def spark_context(master, folder, executors=None, conf=()):
         yield sc
     finally:
         sc.stop()
+
+
+@contextlib.contextmanager
+def taken_slots(sc, folder, count):
+    """So many slots have something to do meanwhile, and feed nobody."""
+
+    def wait(numbers):
+        (number,) = numbers
+        open(os.path.join(folder, f"taken-{number}"), "w").close()
+        deadline = time.monotonic() + 240
+        while not os.path.exists(os.path.join(folder, "free")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=sc.parallelize(range(count), count).foreachPartition, args=(wait,))
+    thread.start()
+    try:
+        wait_for(lambda: all(os.path.exists(os.path.join(folder, f"taken-{i}")) for i in range(count)), 60)
+        yield
+    finally:
+        open(os.path.join(folder, "free"), "w").close()
+        thread.join()
 
 
 def executor_count(sc):

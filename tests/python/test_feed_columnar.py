@@ -330,7 +330,7 @@ def test_a_second_attempt_goes_on_where_the_first_has_stopped(spark, setting, tm
             attempts.append(data)
         feed = session.ask(lambda native: native.feed("input", 1, False, True, False, 600_000))
         session.ask(lambda native: native.epoch(feed, 0))
-        session.wait(lambda: session.feeds.get(feed, {}).get("epoch") == 0)
+        session.wait(lambda: feed in session.feeds and session.feeds[feed].epochs["epoch"] == 0)
         ticket = bytearray(session.ask(lambda native: native.feed_ticket(feed, 0)))
         first = attempts[0].submit(ticket, "the first attempt")
         wait_for(lambda: os.path.exists(files["taken"]), 60)

@@ -161,7 +161,7 @@ def test_a_task_that_waits_can_be_cancelled(spark, answers):
         data = context._jvm.org.tfos.spark.FeedData(frame._jdf, "{}")
         feed = session.ask(lambda native: native.feed("input", data.partitions(), False, True, False, 600_000))
         session.ask(lambda native: native.epoch(feed, 0))
-        session.wait(lambda: session.feeds.get(feed, {}).get("epoch") == 0)
+        session.wait(lambda: feed in session.feeds and session.feeds[feed].epochs["epoch"] == 0)
         job = data.submit(bytearray(session.ask(lambda native: native.feed_ticket(feed, 0))), "a feed")
         assert not job.awaitEnd(1000) and job.failure() is None
         job.cancel()

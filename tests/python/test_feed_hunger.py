@@ -3,10 +3,8 @@
 There is one slot for feeding: a job of the test has the others.
 """
 
-import contextlib
 import os
 import sys
-import threading
 import time
 from collections import Counter
 
@@ -15,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import spark_tools
-from spark_tools import Answers, node_processes, spark_context, wait_for
+from spark_tools import Answers, node_processes, spark_context, taken_slots, wait_for
 from tensorflowonspark import TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -48,28 +46,6 @@ def take_epochs(args, ctx):
     return epochs
 
 
-@contextlib.contextmanager
-def one_slot(sc, folder):
-    """All slots but one are taken meanwhile."""
-
-    def wait(numbers):
-        (number,) = numbers
-        open(os.path.join(folder, f"taken-{number}"), "w").close()
-        deadline = time.monotonic() + 120
-        while not os.path.exists(os.path.join(folder, "free")) and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-    others = SLOTS - 1
-    thread = threading.Thread(target=sc.parallelize(range(others), others).foreachPartition, args=(wait,))
-    thread.start()
-    try:
-        wait_for(lambda: all(os.path.exists(os.path.join(folder, f"taken-{i}")) for i in range(others)), 60)
-        yield
-    finally:
-        open(os.path.join(folder, "free"), "w").close()
-        thread.join()
-
-
 def data_of(sc, kind, sizes):
     """Partitions of these sizes; the rows of partition n begin with n million."""
 
@@ -100,7 +76,7 @@ def test_rows_for_programs_that_wait(sc, tmp_path, kind, workers, sizes):
     mode = TFCluster.InputMode.SPARK
     cluster = TFCluster.run(sc, answers.program(take_epochs), {}, workers, 0, input_mode=mode)
     try:
-        with one_slot(sc, str(tmp_path)):
+        with taken_slots(sc, str(tmp_path), SLOTS - 1):
             wait_for(lambda: all(node.get("hungry") for node in cluster.feed_report()["nodes"]), 60)
             cluster.train(data_of(sc, kind, sizes), EPOCHS, feed_timeout=60)
     finally:

@@ -2,8 +2,9 @@
 
 A run feeds an RDD and then a DataFrame, some epochs each, while a thread sends SIGKILL to one process after the other.
 What may be killed without harm (feeding tasks, executors without a node) leaves the cluster alone; what takes a node
-with it makes the cluster start again, which feeds the epoch again. Programs write what they have taken to a file before
-they ask for more, so what is looked at in the end are rows that were really consumed.
+with it makes the cluster start again, which feeds again what was not consumed. Programs write what they have taken to a
+file before they ask for more, so what is looked at in the end are rows that were really consumed. In other runs processes
+are stopped (SIGSTOP) for a while, shorter and longer than the lease, the whole driver among them.
 
 TFOS_STORMS says how many runs there are of each kind, TFOS_STORM_SEED with which seed they begin.
 """
@@ -242,46 +243,159 @@ def test_nobody_notices_that_feeding_tasks_die(sc, tmp_path, kind, number):
         assert records.rows(0, epoch) == Counter(range(ROWS)), f"epoch {epoch}; {told}"
 
 
+class Fed:
+    """What the driver has fed, as it is told by Feeding: [(epoch, attempt of the cluster, outcome), …]."""
+
+    def __init__(self, log=()):
+        self.log = [tuple(each) for each in log]
+
+    def wrap(self, feed_epoch):
+        def logged(feeding, epoch):
+            outcome = feed_epoch(feeding, epoch)
+            self.log.append((epoch, feeding._attempt, outcome))
+            return outcome
+
+        return logged
+
+    def check(self, records, epochs, rows, batch, told):
+        """Each epoch was consumed in the last attempt of the cluster that it was fed to, and no row came twice there.
+
+        A program that dies may have taken a batch that it has not written yet: then that one is missing, if the epoch
+        had been consumed by then. A program that has seen the end of the epoch has written all of it."""
+        first, counts = {}, {}  # attempt of the cluster: the epoch that it began with; epoch: the attempt that counts
+        for epoch, attempt, outcome in self.log:
+            first.setdefault(attempt, epoch)
+            found = records.rows(attempt, epoch - first[attempt])
+            assert set(found) <= set(range(rows)) and max(found.values(), default=0) <= 1, f"epoch {epoch}; {told}"
+            if outcome == "done":
+                counts[epoch] = attempt
+        assert sorted(counts) == list(range(epochs)), told
+        for epoch, attempt in counts.items():
+            there = epoch - first[attempt]
+            unwritten = batch * records.count_before(attempt, there) if attempt < self.log[-1][1] else 0
+            count = len(records.rows(attempt, there))
+            assert rows - unwritten <= count <= rows, f"epoch {epoch}: {count} rows in attempt {attempt}; {told}"
+
+
 @pytest.fixture
 def fed(monkeypatch):
-    """What the driver has fed: [(epoch, attempt of the cluster, outcome), …]."""
-    log = []
-    feed_epoch = _feeding.Feeding._feed_epoch
-
-    def logged(feeding, epoch):
-        outcome = feed_epoch(feeding, epoch)
-        log.append((epoch, feeding._attempt, outcome))
-        return outcome
-
-    monkeypatch.setattr(_feeding.Feeding, "_feed_epoch", logged)
-    return log
+    fed = Fed()
+    monkeypatch.setattr(_feeding.Feeding, "feed_epoch", fed.wrap(_feeding.Feeding.feed_epoch))
+    return fed
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(RUNS))
 @pytest.mark.parametrize("kind", ["RDD", "DataFrame"])
 def test_epochs_are_fed_again_when_nodes_die(sc, tmp_path, kind, number, fed):
-    """The cluster starts again, and its programs get the epoch that was being fed from its first row.
-
-    A program that is killed may have taken a batch that it has not written yet: then that one is missing, if the epoch
-    had been fed to its end meanwhile. A program that has seen the end of the epoch has written all of it."""
+    """The cluster starts again, and its programs get the first epoch that was not consumed from its first row."""
     seed = SEED + number
     kinds = {"program": 2, "node": 2, "executor": 1, "executor without a node": 1, "task": 2}
     if kind == "RDD":
         kinds |= {"worker of Python": 4}
     killer = Killer(sc, seed, kinds, most=5, pause_s=0.8)
     records = run(sc, tmp_path / "records", kind, killer, restarts=20)
-    told = f"TFOS_STORM_SEED={seed}: {killer.deaths} {fed}"
+    told = f"TFOS_STORM_SEED={seed}: {killer.deaths} {fed.log}"
     print(told)
-    assert [epoch for epoch, _, outcome in fed if outcome == "fed"] == list(range(EPOCHS)), told
-    first = {}  # attempt of the cluster: the epoch that it began with
-    for epoch, attempt, outcome in fed:
-        epoch_there = epoch - first.setdefault(attempt, epoch)
-        rows = records.rows(attempt, epoch_there)
-        assert set(rows) <= set(range(ROWS)) and max(rows.values(), default=0) <= 1, f"epoch {epoch}; {told}"
-        if outcome == "fed":
-            unwritten = BATCH * records.count_before(attempt, epoch_there) if attempt < fed[-1][1] else 0
-            assert ROWS - unwritten <= len(rows) <= ROWS, f"epoch {epoch}: {len(rows)} rows; {told}"
+    fed.check(records, EPOCHS, ROWS, BATCH, told)
+
+
+# ---- processes that are stopped ----
+
+STOPPED_ROWS, STOPPED_PARTITIONS, STOPPED_BATCH = 120_000, 8, 500
+STOPPED_CONF = {"spark.tfos.cluster.lease_ms": "5000", "spark.tfos.cluster.beat_ms": "500"}
+
+
+def take_arrays(args, ctx):
+    """Writes what it takes, like `record`, in larger batches."""
+    from tensorflowonspark import _native
+
+    queue = _native.Feed("input")
+    with open(os.path.join(args["folder"], f"{ctx.attempt}-{ctx.task_index}"), "wb", buffering=0) as file:
+        while not queue.ended():
+            batch = queue.next(STOPPED_BATCH, True)
+            rows = None if batch is None else [row[0] for row in _native.decode_rows(batch)]
+            file.write(json.dumps(rows).encode() + b"\n")
+            time.sleep(0.05)
+
+
+def drive(folder, epochs):
+    """A driver, in a process of its own, that can be stopped."""
+    fed = Fed()
+    _feeding.Feeding.feed_epoch = fed.wrap(_feeding.Feeding.feed_epoch)
+    records = os.path.join(folder, "records")
+    with spark_context("local[6]", folder, conf=STOPPED_CONF) as sc:
+        frame = SparkSession(sc).range(0, STOPPED_ROWS, 1, STOPPED_PARTITIONS)
+        mode = TFCluster.InputMode.SPARK
+        cluster = TFCluster.run(sc, take_arrays, {"folder": records}, 2, 0, input_mode=mode, restarts=50)
+        cluster.train(frame, epochs, feed_timeout=LIMIT_S)
+        cluster.shutdown(timeout=LIMIT_S)
+    with open(os.path.join(folder, "fed.json"), "w", encoding="utf-8") as file:
+        json.dump(fed.log, file)
+
+
+class Stopper:
+    """Stops a process of the driver's now and then for a while."""
+
+    def __init__(self, driver, seed, most):
+        self.stops = []  # (kind, seconds)
+        self._driver, self._most, self._chance = driver, most, random.Random(seed)
+
+    def _victims(self, kind):
+        if kind == "driver":
+            return [self._driver.pid, *marked_processes("org.apache.spark.deploy.SparkSubmit")]
+        name = {"program": "tensorflowonspark._child", "node": "tfos node", "coordinator": "tfos coordinator"}[kind]
+        found = sorted(marked_processes(name))
+        return [self._chance.choice(found)] if found else []
+
+    def run(self):
+        while self._driver.poll() is None:
+            time.sleep(self._chance.uniform(0.5, 2))
+            kind = self._chance.choice(["program", "node", "node", "coordinator", "coordinator", "driver"])
+            victims, seconds = self._victims(kind), round(self._chance.uniform(1, 9), 1)
+            if victims and len(self.stops) < self._most:
+                self.stops.append((kind, seconds))
+                self._stop(victims, seconds)
+
+    def _stop(self, victims, seconds):
+        signals = [(pid, number) for number in (signal.SIGSTOP, signal.SIGCONT) for pid in victims]
+        for at, (pid, number) in enumerate(signals):
+            if at == len(victims):
+                time.sleep(seconds)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def run_stopped(folder, seed, epochs, most):
+    """A storm of stops. Returns what the driver has fed, what was recorded, and the story."""
+    (folder / "records").mkdir()
+    here = os.path.dirname(os.path.abspath(__file__))
+    text = f"import sys; sys.path.insert(0, {here!r}); import test_feed_storm as s; s.drive({str(folder)!r}, {epochs})"
+    mark = {"TFOS_TEST_MARK_GIVEN": spark_tools.MARK}
+    driver = spark_tools.start_program(folder, text, variables=mark)
+    output = []
+    reader = threading.Thread(target=lambda: output.extend(driver.communicate()))
+    reader.start()
+    stopper = Stopper(driver, seed, most)
+    try:
+        wait_for(lambda: len(os.listdir(folder / "records")) == 2 or driver.poll() is not None, 60)
+        stopper.run()
+    finally:
+        driver.kill()
+        reader.join()
+    assert driver.returncode == 0, f"TFOS_STORM_SEED={seed}: {stopper.stops}\n{output[1][-5000:]}"
+    with open(folder / "fed.json", encoding="utf-8") as file:
+        fed = Fed(json.load(file))
+    return fed, Records(folder / "records"), f"TFOS_STORM_SEED={seed}: {stopper.stops} {fed.log}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(RUNS))
+def test_no_epoch_is_lost_when_processes_are_stopped(tmp_path, number):
+    """Programs, nodes, the coordinator and the whole driver stand still, for less and for more than the lease."""
+    fed, records, told = run_stopped(tmp_path, SEED + number, epochs=6, most=12)
+    print(told)
+    fed.check(records, 6, STOPPED_ROWS, STOPPED_BATCH, told)
 
 
 def linger(rows):

@@ -1,0 +1,152 @@
+"""Programs that train together while they are fed, each in the way that its users know: synchronously under
+MultiWorkerMirroredStrategy, where every worker waits for the others at each step, and asynchronously under
+ParameterServerStrategy, where a chief gives out the steps. With one slot for feeding and with two, with one partition
+and with many.
+"""
+
+import os
+import sys
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import spark_tools
+from spark_tools import Answers, node_processes, spark_context, taken_slots, wait_for
+from tensorflowonspark import TFCluster
+
+pytest.importorskip("tf_keras")
+pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
+
+# Nodes do not have this file.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+SLOTS = 4
+ROWS, EPOCHS, BATCH = 6_000, 2, 64
+
+# Slots that feed, partitions, and what is fed.
+FEW, MANY = 1, 64
+CASES = [
+    pytest.param(1, MANY, "RDD", id="one slot, many partitions"),
+    pytest.param(2, FEW, "DataFrame", id="two slots, one partition"),
+    pytest.param(1, FEW, "RDD", id="one slot, one partition", marks=pytest.mark.long),
+    pytest.param(2, MANY, "DataFrame", id="two slots, many partitions", marks=pytest.mark.long),
+    pytest.param(2, MANY, "RDD", id="two slots, many partitions of an RDD", marks=pytest.mark.long),
+    pytest.param(1, FEW, "DataFrame", id="one slot, one partition of a DataFrame", marks=pytest.mark.long),
+]
+
+
+@pytest.fixture(scope="module")
+def sc(tmp_path_factory):
+    with spark_context(f"local[{SLOTS}]", tmp_path_factory.mktemp("spark")) as context:
+        yield context
+    wait_for(lambda: not node_processes(), 10)
+
+
+def data_of(sc, kind, partitions):
+    rdd = sc.parallelize(range(ROWS), partitions).map(lambda i: ([float(i % 7)] * 8, float(i)))
+    return SparkSession(sc).createDataFrame(rdd, "x array<float>, y float") if kind == "DataFrame" else rdd
+
+
+def run(sc, folder, program, slots, data, **options):
+    """Trains on data with so many slots for the tasks that feed; returns what the programs have answered."""
+    answers = Answers(folder / "answers")
+    os.mkdir(answers.folder)
+    mode = TFCluster.InputMode.SPARK
+    args = {"rows": ROWS, "epochs": EPOCHS, "batch": BATCH}
+    cluster = TFCluster.run(sc, answers.program(program), args, input_mode=mode, **options)
+    try:
+        with taken_slots(sc, str(folder), SLOTS - slots):
+            cluster.train(data, EPOCHS, feed_timeout=60)
+        cluster.shutdown(timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
+    return answers.read(), cluster.feed_report()
+
+
+def train_in_step(args, ctx):
+    """As programs do that were written for the feed of tensorflowonspark 2.2.5: a generator over next_batch, and 90 %
+    of the steps that there would be rows for, because nobody knows how evenly they are spread."""
+    import numpy as np
+    import tensorflow as tf
+    import tf_keras
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    feed, batch = ctx.get_data_feed(), args["batch"]
+
+    def rows():
+        while not feed.should_stop():
+            taken = feed.next_batch(batch)
+            if len(taken) < batch:
+                return
+            yield np.array([row[0] for row in taken], np.float32), np.array([row[1] for row in taken], np.float32)
+
+    signature = (tf.TensorSpec([batch, 8], tf.float32), tf.TensorSpec([batch], tf.float32))
+    data = tf.data.Dataset.from_generator(rows, output_signature=signature).unbatch().batch(batch * ctx.num_workers)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    with strategy.scope():
+        model = tf_keras.Sequential([tf_keras.Input([8]), tf_keras.layers.Dense(4), tf_keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    steps = int(0.9 * args["rows"] * args["epochs"] / (batch * ctx.num_workers))
+    model.fit(data.with_options(options), steps_per_epoch=steps, verbose=0)
+    feed.terminate()
+    return [steps, model.optimizer.iterations.numpy().item(), [w.tolist() for w in model.get_weights()]]
+
+
+@pytest.mark.parametrize(("slots", "partitions", "kind"), CASES)
+def test_synchronous_training(sc, tmp_path, slots, partitions, kind):
+    data = data_of(sc, kind, partitions)
+    found, _ = run(sc, tmp_path, train_in_step, slots, data, num_executors=2, num_ps=0)
+    assert len(found) == 2
+    for steps, iterations, weights in found:
+        assert iterations == steps == 84
+        assert weights == found[0][2]
+
+
+def give_out_steps(args, ctx):
+    """The pattern of docs/feed.md: a step trains on one batch of the worker that it is run by, if that has one."""
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    feed = ctx.get_data_feed()
+    with strategy.scope():
+        seen = tf.Variable(tf.zeros([args["rows"]], tf.int32))
+    columns = {"x": tf.TensorSpec([8], tf.float32), "y": tf.TensorSpec([], tf.float32)}
+
+    @tf.function
+    def step(iterator):
+        taken = iterator.get_next_as_optional()
+        if not taken.has_value():
+            return 0  # this worker has no more rows of the epoch
+        batch = taken.get_value()
+        seen.scatter_add(tf.IndexedSlices(tf.ones_like(batch["y"], tf.int32), tf.cast(batch["y"], tf.int32)))
+        return tf.shape(batch["y"])[0]
+
+    trained = []
+    for epoch in range(args["epochs"]):
+
+        def dataset(epoch=epoch):
+            return feed.dataset(args["batch"], columns, epochs=epoch)
+
+        iterator = iter(coordinator.create_per_worker_dataset(dataset))
+        trained.append(0)
+        while trained[-1] < args["rows"]:
+            counts = [coordinator.schedule(step, args=(iterator,)) for _ in range(8)]
+            coordinator.join()
+            trained[-1] += sum(int(count.fetch()) for count in counts)
+    return [trained, sorted(set(seen.numpy().tolist()))]
+
+
+@pytest.mark.parametrize(("slots", "partitions", "kind"), CASES)
+def test_asynchronous_training(sc, tmp_path, slots, partitions, kind):
+    """Every row of every epoch is trained on once, and nobody waits for rows that do not come."""
+    rdd = sc.parallelize(range(ROWS), partitions).map(lambda i: {"x": [float(i % 7)] * 8, "y": float(i)})
+    data = rdd if kind == "RDD" else data_of(sc, kind, partitions)
+    options = {"num_executors": 4, "num_ps": 1, "master_node": "chief", "native_ps": True}
+    found, report = run(sc, tmp_path, give_out_steps, slots, data, **options)
+    assert found == [[[ROWS] * EPOCHS, [EPOCHS]]]
+    workers = [node for node in report.nodes if node["role"] == "worker"]
+    assert sum(node["consumed_rows"] for node in workers) == ROWS * EPOCHS
