@@ -24,6 +24,7 @@ from ._session import Session, TFClusterError, say
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
 
 _TENSORBOARD_S = 60.0
+_EPOCHS = 10  # of train, unless a number is given: as programs know it
 
 
 class InputMode:
@@ -74,7 +75,7 @@ class TFCluster:
     def train(
         self,
         dataRDD: Any,
-        num_epochs: int = 0,
+        num_epochs: int | None = 0,
         feed_timeout: float = 600,
         qname: str = "input",
         *,
@@ -88,7 +89,7 @@ class TFCluster:
         dataRDD        an RDD of anything, or a DataFrame, whose rows go without Python from Spark to the programs. A
                        DStream or a streaming DataFrame feeds batch by batch as they come, and train returns at once
                        (for a streaming DataFrame: the query) until shutdown(ssc) or DataFeed.terminate()
-        num_epochs     how often; 0: until a program calls DataFeed.terminate() or all programs have ended
+        num_epochs     how often; 0: ten times; None: until a program calls DataFeed.terminate() or all have ended
         feed_timeout   seconds without a row being taken while there are some
         qname          the queue, as the programs name it in get_data_feed(qname_in=…)
         input_mapping  {column: name}: of a DataFrame, the columns to be fed and what the programs call them
@@ -98,7 +99,7 @@ class TFCluster:
                        partition in the same order again: "exact" fails, "again" feeds all of it again, with duplicates
         """
         self._check_fed("train")
-        if num_epochs < 0:
+        if num_epochs is not None and num_epochs < 0:
             raise ValueError(f"num_epochs cannot be negative, found {num_epochs}")
         if retry not in ("exact", "again"):
             raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
@@ -115,7 +116,7 @@ class TFCluster:
         checking = None if validation is None else feeding(validation, f"{qname}.validation")
         self._fed_until = None
         try:
-            _feeding.run(training, checking, num_epochs)
+            _feeding.run(training, checking, _EPOCHS if num_epochs == 0 else num_epochs)
         finally:
             self._fed_until = time.monotonic()
         return None

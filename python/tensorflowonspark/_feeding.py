@@ -121,8 +121,8 @@ class Feeding:
         self._attempt = -1  # of the cluster, for which the feed was opened
         self._consumed = 0
 
-    def run(self, epochs: int) -> bool:
-        """Feeds so many epochs, or until the consumers stop if it is 0. False if they have stopped."""
+    def run(self, epochs: int | None) -> bool:
+        """Feeds so many epochs, or until the consumers stop if it is None. False if they have stopped."""
         return run(self, None, epochs)
 
     @property
@@ -267,15 +267,16 @@ class _Job:
             pass
 
 
-def run(training: Feeding, validation: Feeding | None, epochs: int) -> bool:
+def run(training: Feeding, validation: Feeding | None, epochs: int | None) -> bool:
     """Feeds epochs in turn: the data, then what it is validated with. The next begins when every row of one is on its
-    way, and the last is waited for until it was taken. False if the consumers have stopped."""
+    way, and the last is waited for until it was taken. False if the consumers have stopped, which is the only end if
+    epochs is None."""
     turns = [training] if validation is None else [training, validation]
-    step, last = 0, epochs * len(turns) or None
+    step, last = 0, None if epochs is None else epochs * len(turns)
     try:
         while True:
             each = turns[step % len(turns)]
-            outcome = _await_all(turns, epochs) if step == last else each.feed_epoch(step // len(turns))
+            outcome = _await_all(turns, epochs or 0) if step == last else each.feed_epoch(step // len(turns))
             if outcome == "stopped" or (outcome == "done" and step == last):
                 return outcome == "done"
             step = _first_unconsumed(turns) if outcome == "again" else step + 1

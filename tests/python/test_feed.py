@@ -144,6 +144,25 @@ def test_partitions_of_any_size(sc, answers):
     assert Counter(found[0] + found[1]) == Counter(2 * [row for size in (1, 999, 10_000) for row in range(size)])
 
 
+@pytest.mark.parametrize("options", [{}, {"num_epochs": 0}])
+def test_data_is_fed_ten_times_unless_a_number_is_given(sc, answers, options):
+    """As programs know it that read until the data ends."""
+
+    def look(args, ctx):
+        feed = ctx.get_data_feed()
+        rows = []
+        while not feed.should_stop() and len(rows) < 1000:
+            rows.extend(feed.next_batch(100))
+        return rows
+
+    cluster = start(sc, answers.program(look), workers=1)
+    try:
+        cluster.train(sc.parallelize(range(50), 2), feed_timeout=60, **options)
+    finally:
+        cluster.shutdown(timeout=60)
+    assert Counter(sum(answers.read(), [])) == Counter(10 * list(range(50)))
+
+
 def test_report_says_what_was_fed(sc, answers):
     """The numbers are those of the end as soon as train has returned."""
     cluster = start(sc, answers.program(take_all))
@@ -212,7 +231,7 @@ def test_terminate_ends_the_feed_for_all_and_leaves_partitions_out(sc, answers):
         return len(take_all(args, ctx))
 
     begin = time.monotonic()
-    found = train(sc, answers, look, sc.parallelize(range(40_000), 400).mapPartitions(count), num_epochs=0)
+    found = train(sc, answers, look, sc.parallelize(range(40_000), 400).mapPartitions(count), num_epochs=None)
     assert found[0] == 10 and found[1] < 40_000
     assert time.monotonic() - begin < 20 and 0 < computed.value < 400
 
@@ -223,7 +242,7 @@ def test_programs_that_return_early_end_the_feed(sc, answers):
     def look(args, ctx):
         return len(ctx.get_data_feed().next_batch(10))
 
-    assert train(sc, answers, look, sc.parallelize(range(10_000), 4), num_epochs=0) == [10, 10]
+    assert train(sc, answers, look, sc.parallelize(range(10_000), 4), num_epochs=None) == [10, 10]
 
 
 # ---- bad ends ----

@@ -148,7 +148,7 @@ def test_keras_validates_after_each_epoch_and_stops_early(sc, answers):
     training, validation = frames(sc)
     cluster = start(sc, answers.program(fit), {"epochs": 3, "raises": False}, workers=1)
     try:
-        cluster.train(training, 0, feed_timeout=60, validation=validation)
+        cluster.train(training, None, feed_timeout=60, validation=validation)
     finally:
         cluster.shutdown(timeout=60)
     assert answers.read() == [[["loss", "val_loss"]] * 3]
@@ -158,7 +158,7 @@ def test_callback_that_raises_ends_the_feed(sc):
     training, validation = frames(sc)
     cluster = start(sc, fit, {"epochs": 3, "raises": True}, workers=1)
     with pytest.raises(TFCluster.TFClusterError, match="ArithmeticError: a fault of a callback"):
-        cluster.train(training, 0, feed_timeout=60, validation=validation)
+        cluster.train(training, None, feed_timeout=60, validation=validation)
         cluster.shutdown(timeout=60)
 
 

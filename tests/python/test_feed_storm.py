@@ -463,7 +463,7 @@ def test_consumer_that_dies_fails_the_feed(sc, tmp_path, kind, words):
     thread.start()
     try:
         with pytest.raises(TFCluster.TFClusterError, match=words):
-            cluster.train(data_of(sc, "RDD"), 0, feed_timeout=LIMIT_S)
+            cluster.train(data_of(sc, "RDD"), None, feed_timeout=LIMIT_S)
         took = time.monotonic() - killed[0]
         assert took < 20, f"{took:.1f} s"
         with pytest.raises(TFCluster.TFClusterError, match=words):
