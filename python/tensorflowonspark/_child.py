@@ -5,7 +5,10 @@ then unpickles map_fun and its arguments and calls it. An exception is reported 
 PySpark itself is imported only if the program does: that takes longer than everything else here.
 """
 
+import _io
+import atexit
 import faulthandler
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -13,9 +16,10 @@ import json
 import os
 import pickle
 import sys
+import threading
 import traceback
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 from .TFSparkNode import TFNodeContext
 
@@ -184,27 +188,72 @@ def run(supervisor: Supervisor) -> None:
     function(args, make_context(driver, node, supervisor))
 
 
+def report(supervisor: Supervisor, error: BaseException) -> int:
+    """Tells of an exception that the program has not caught: the supervisor, and by the program's own excepthook
+    whoever is to hear of it. Returns the exit code."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
+        trace = trace.tb_next  # the first frames are ours
+    error.__traceback__ = trace
+    supervisor.tell(event="raised", text="".join(traceback.format_exception(error)))
+    try:
+        sys.excepthook(type(error), error, trace)
+    except SystemExit as wanted:
+        return exit_code(wanted)
+    except BaseException as fault:
+        sys.__excepthook__(type(fault), fault, fault.__traceback__)
+    return 1
+
+
+def exit_code(error: SystemExit) -> int:
+    """The code with which Python ends after this; what is no number is written to stderr."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF if abs(error.code) < 1 << 63 else 0xFF
+    if sys.stderr is not None:
+        print(error.code, file=sys.stderr)
+    return 1
+
+
+def flush_files() -> None:
+    """Writes what is left in open files, also in those that the program has not closed."""
+    files = [each for each in gc.get_objects() if issubclass(type(each), _io._IOBase)]
+    files.sort(key=lambda each: not isinstance(each, _io.TextIOWrapper))  # text goes to files of bytes first
+    for file in [sys.stdout, sys.stderr, *files]:
+        try:
+            file.flush()
+        except Exception:  # it is closed, or nobody reads it any more
+            pass
+
+
+def leave(code: int) -> NoReturn:
+    """Ends as the interpreter would: waits for threads, calls exit handlers, writes what is left. But it does not take
+    the modules apart: that takes TensorFlow a second or more, and the kernel no time."""
+    for step in (threading._shutdown, atexit._run_exitfuncs, flush_files):
+        try:
+            step()
+        except BaseException as error:
+            sys.__excepthook__(type(error), error, error.__traceback__)
+    os._exit(code)
+
+
+def run_to_end(supervisor: Supervisor) -> int:
+    """The exit code."""
+    try:
+        run(supervisor)
+        return 0
+    except SystemExit as error:
+        return exit_code(error)
+    except BaseException as error:
+        return report(supervisor, error)
+
+
 def main() -> None:
     faulthandler.enable()
     supervisor = Supervisor(int(os.environ["TFOS_REPORT_FD"]))
     os.set_inheritable(int(os.environ["TFOS_PAYLOAD_FD"]), False)
-    try:
-        run(supervisor)
-    except SystemExit:
-        raise  # the program's own exit code
-    except BaseException as error:
-        # The first frames are ours.
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
-            trace = trace.tb_next
-        text = "".join(traceback.format_exception(type(error), error, trace))
-        sys.stderr.write(text)
-        supervisor.tell(event="raised", text=text)
-        sys.exit(1)
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+    leave(run_to_end(supervisor))
 
 
 if __name__ == "__main__":

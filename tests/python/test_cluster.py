@@ -194,15 +194,91 @@ def test_exception_reaches_the_driver(sc, capfd):
     wait_for(lambda: not node_processes(), 5)
 
 
-def test_exit_codes(sc):
+def exit_with(code):
+    """A program for nodes, which do not have this file."""
+
     def main(args, ctx):
         import sys
 
-        sys.exit(args if ctx.task_index == 0 else 0)
+        sys.exit(code if ctx.task_index == 0 else 0)
 
-    TFCluster.run(sc, main, 0, 2, 0).shutdown()
-    with pytest.raises(TFCluster.TFClusterError, match=r"(?s)worker:0 on .*exited with an error.*3"):
-        TFCluster.run(sc, main, 3, 2, 0).shutdown()
+    return main
+
+
+@pytest.mark.parametrize("code", [0, None, False, 256])
+def test_exit_codes_of_programs_that_are_content(sc, code):
+    TFCluster.run(sc, exit_with(code), None, 2, 0).shutdown()
+
+
+@pytest.mark.parametrize("code, found", [(3, 3), (True, 1), (-1, 255), (2**64, 255), ("a reason in words", 1)])
+def test_exit_codes_of_programs_that_are_not(sc, capfd, code, found):
+    """As Python does: what is no number is written to stderr, and the code is 1."""
+    with pytest.raises(TFCluster.TFClusterError, match=rf"(?s)worker:0 on .*exited with an error.*\b{found}\b"):
+        TFCluster.run(sc, exit_with(code), None, 2, 0).shutdown()
+    assert not isinstance(code, str) or f"] {code}\n" in capfd.readouterr().err
+
+
+def test_what_a_program_does_at_its_end(sc, tmp_path, capfd):
+    """Threads are waited for, then exit handlers are called, whatever one of them does; nothing that was written is
+    lost."""
+
+    def main(args, ctx):
+        import atexit
+        import builtins
+        import logging.handlers
+        import multiprocessing
+        import os
+        import sys
+        import threading
+        import time
+
+        def write(name, text):
+            with open(os.path.join(args, name), "a") as file:
+                file.write(text)
+
+        def work():
+            time.sleep(1)
+            write("order", "thread, ")
+            atexit.register(write, "order", "handler of the thread, ")
+
+        atexit.register(write, "order", "first handler, ")
+        atexit.register(lambda: 1 // 0)
+        atexit.register(sys.exit, 7)
+        atexit.register(write, "order", "last handler, ")
+        threading.Thread(target=work).start()
+        threading.Thread(target=time.sleep, args=[600], daemon=True).start()
+        process = multiprocessing.get_context("fork").Process(target=write, args=("process", "there"))
+        process.start()
+        logger = logging.getLogger("of the program")
+        kept = logging.FileHandler(os.path.join(args, "log"), delay=True)
+        logger.addHandler(logging.handlers.MemoryHandler(1000, target=kept))
+        logger.warning("kept until the end")
+        builtins.left_open = open(os.path.join(args, "open"), "w")  # modules hold it until the end
+        builtins.left_open.write("not closed")
+        sys.stdout.write("no end of line")
+
+    TFCluster.run(sc, main, str(tmp_path), 1, 0).shutdown()
+    assert (tmp_path / "order").read_text() == "thread, handler of the thread, last handler, first handler, "
+    assert (tmp_path / "process").read_text() == "there"
+    assert (tmp_path / "log").read_text() == "kept until the end\n"
+    assert (tmp_path / "open").read_text() == "not closed"
+    errors = capfd.readouterr().err
+    assert "no end of line" in errors and "ZeroDivisionError" in errors and "SystemExit: 7" in errors
+
+
+def test_program_has_an_excepthook(sc, capfd):
+    """It is called instead of Python's; the driver gets the traceback all the same."""
+
+    def main(args, ctx):
+        import sys
+
+        sys.excepthook = lambda kind, error, trace: print("told by a hook:", kind.__name__, error, trace.tb_lineno > 0)
+        raise ValueError("for the hook")
+
+    with pytest.raises(TFCluster.TFClusterError, match="(?s)Traceback.*ValueError: for the hook"):
+        TFCluster.run(sc, main, None, 1, 0).shutdown()
+    errors = capfd.readouterr().err
+    assert "told by a hook: ValueError for the hook True" in errors and "] Traceback" not in errors
 
 
 def test_too_few_slots_are_an_error_at_once(sc):

@@ -3,6 +3,9 @@
 import importlib.util
 import json
 import os
+import subprocess
+import sys
+import time
 import urllib.request
 
 import pytest
@@ -93,6 +96,47 @@ def test_exports_of_the_chief_alone(sc, tmp_path):
     TFCluster.run(sc, main, folder, 1, 0, master_node="chief").shutdown(timeout=120)
     for path in (folder, folder + "-again"):
         assert os.path.isfile(os.path.join(path, "saved_model.pb"))
+
+
+# A program that has used TensorFlow, and notes when its exit handlers were called.
+USES_TENSORFLOW = """
+import atexit
+import sys
+import time
+
+@atexit.register
+def note():
+    with open(sys.argv[1], "w") as file:
+        file.write(str(time.time()))
+
+import numpy as np
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.zeros([64, 2]), np.zeros([64, 1]), verbose=0)
+print("has used TensorFlow")
+"""
+
+
+def test_program_that_has_used_tensorflow_ends_at_once(sc, tmp_path, capfd):
+    """The end of the interpreter takes TensorFlow apart; that of a node is over before that would be, with shutdown."""
+    text = USES_TENSORFLOW
+
+    def main(args, ctx):
+        import builtins
+
+        builtins.of_the_program = {}  # stays until the end, as the modules of a program do
+        exec(text, builtins.of_the_program)
+
+    alone, node = str(tmp_path / "alone"), str(tmp_path / "node")
+    subprocess.run([sys.executable, "-c", text, alone], check=True, capture_output=True)
+    ends = [time.time()]
+    TFCluster.run(sc, main, ["program", node], 1, 0).shutdown(timeout=120)
+    ends.append(time.time())
+    assert "] has used TensorFlow\n" in capfd.readouterr().err
+    interpreter, cluster = (end - float(open(path).read()) for end, path in zip(ends, (alone, node)))
+    assert cluster < interpreter
 
 
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="TensorBoard is not installed here")
