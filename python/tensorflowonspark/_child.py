@@ -7,6 +7,7 @@ PySpark itself is imported only if the program does: that takes longer than ever
 
 import _io
 import atexit
+import errno
 import faulthandler
 import gc
 import importlib
@@ -48,15 +49,36 @@ class Supervisor:
 
 
 class HeldPort:
-    """ctx.tmp_socket: the supervisor holds the node's port until this is closed."""
+    """ctx.tmp_socket: stands for the socket with which the supervisor holds the node's port until this is closed."""
 
-    def __init__(self, supervisor: Supervisor):
+    def __init__(self, supervisor: Supervisor, port: int):
         self._supervisor = supervisor
+        self._port: int | None = port
+
+    def getsockname(self) -> tuple[str, int]:
+        if self._port is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return "0.0.0.0", self._port
 
     def close(self) -> None:
+        if self._port is None:
+            return
         answer = self._supervisor.ask(event="release_port")
         if not answer.get("ok"):
             raise OSError(f"the port of this node could not be released: {answer.get('error', answer)}")
+        self._port = None
+
+    def __enter__(self) -> "HeldPort":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"ctx.tmp_socket has no {name}, only getsockname() and close(): the node's supervisor has the socket. To "
+            "serve on the port, release it (ctx.release_port()) and bind it."
+        )
 
 
 class Values:
@@ -168,7 +190,7 @@ def make_context(driver: dict[str, Any], node: dict[str, Any], supervisor: Super
         defaultFS=driver["default_fs"],
         working_dir=driver["working_dir"],
         mgr=Values(),
-        tmp_socket=None if driver.get("release_port", True) else HeldPort(supervisor),
+        tmp_socket=None if driver.get("release_port", True) else HeldPort(supervisor, node["port"]),
         attempt=node["attempt"],
     )
     if parallel:

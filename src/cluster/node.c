@@ -407,8 +407,8 @@ tfos__node_exit tfos__node_run(void)
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     node.unseen_end = &node.unseen;
-    node.port.socket = -1;
-    node.tensorboard.port.socket = -1;
+    node.port = TFOS__PORT_NONE;
+    node.tensorboard.port = TFOS__PORT_NONE;
     if (tfos__keeper_open(&node.keeper, &error) != TFOS_OK) {
         return fail(&error, TFOS__NODE_EXIT_SYSTEM);
     }

@@ -117,7 +117,7 @@ static void take_report(tfos__node *node, const char *line)
     if (name != NULL && strcmp(name, "raised") == 0) {
         take_raised(node, report);
     } else if (name != NULL && strcmp(name, "release_port") == 0) {
-        tfos__port_release(&node->port);
+        tfos__port_hand_over(&node->port);
         answer(node, "{\"ok\": true}\n");
     } else {
         answer(node, "{\"ok\": false, \"error\": \"expected the event raised or release_port\"}\n");

@@ -1,7 +1,13 @@
 /* Ports. A TensorFlow server refuses a port that another socket holds, so the port must be let go before the server
  * starts; but then the kernel might hand it to somebody else. The way out: a connection from the port to itself, whose
  * accepted end closes first, leaves the port in TIME_WAIT. In that state it is not handed out by number 0, and a
- * program that names it gets it. */
+ * program that names it gets it.
+ *
+ * But only if it sets SO_REUSEADDR: to bind without, nobody may have the port, in TIME_WAIT or otherwise, on an address
+ * that overlaps. For a program that asks for its port at a moment of its own there is a guard instead: a socket with
+ * the port on an address of IPv6 alone. It is not in the way of a server of IPv4, nor of one of both that sets
+ * SO_REUSEADDR. But for callers the kernel chooses among ports that nobody has on any address, and for servers of both
+ * families (all of Java's) among those that nobody has on theirs. */
 #include "cluster/port.h"
 
 #include <arpa/inet.h>
@@ -89,6 +95,7 @@ tfos_status tfos__port_reserve(const char *wanted, tfos__port *out, tfos_error *
         return tfos__fail_errno(error, code, "cannot reserve a TCP port");
     }
     out->socket = file;
+    out->guard = -1;
     out->number = ntohs(address.sin_port);
     return TFOS_OK;
 }
@@ -131,6 +138,35 @@ void tfos__port_release(tfos__port *port)
 {
     if (port->socket >= 0) {
         leave_in_time_wait(port);
+        close(port->socket);
+        port->socket = -1;
+    }
+    if (port->guard >= 0) {
+        close(port->guard);
+        port->guard = -1;
+    }
+}
+
+/* -1 if the machine has no IPv6. */
+static int guard(uint16_t number)
+{
+    int yes = 1;
+    struct sockaddr_in6 address = {
+        .sin6_family = AF_INET6, .sin6_port = htons(number), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int file = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (file >= 0 && (setsockopt(file, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) != 0 ||
+                      setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+                      bind(file, (struct sockaddr *)&address, sizeof address) != 0)) {
+        close(file);
+        file = -1;
+    }
+    return file;
+}
+
+void tfos__port_hand_over(tfos__port *port)
+{
+    if (port->socket >= 0) {
+        port->guard = guard(port->number);
         close(port->socket);
         port->socket = -1;
     }

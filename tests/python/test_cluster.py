@@ -400,13 +400,17 @@ def test_port_is_kept_until_the_program_lets_go(sc, answers):
                 before = True
             except OSError:
                 before = False
+        held, where = ctx.tmp_socket, ctx.tmp_socket.getsockname()
         ctx.release_port()
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(("", port))
-        return [before, ctx.tmp_socket]
+        for reuse in (0, 1):  # a server with SO_REUSEADDR, and one without
+            with socket.socket() as free:
+                free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+                free.bind(("", port))
+                free.listen()
+        held.close()  # a second time: nothing
+        return [before, where == ("0.0.0.0", port), ctx.tmp_socket]
 
-    assert run_to_end(sc, answers, look, release_port=False) == [[False, None]] * 2
+    assert run_to_end(sc, answers, look, release_port=False) == [[False, True, None]] * 2
 
 
 def test_restarts_after_a_failure(sc, answers, capfd):

@@ -73,6 +73,61 @@ static void test_a_released_port_is_not_handed_out(void **state)
     }
 }
 
+static void test_handed_over(void **state)
+{
+    (void)state;
+    tfos__port port;
+    assert_int_equal(tfos__port_reserve(NULL, &port, NULL), TFOS_OK);
+    uint16_t number = port.number;
+    assert_int_equal(try_to_listen(&number, true), EADDRINUSE);
+    tfos__port_hand_over(&port);
+    assert_int_equal(port.socket, -1);
+    assert_int_equal(try_to_listen(&number, false), 0);
+    assert_int_equal(try_to_listen(&number, true), 0);
+    tfos__port_hand_over(&port); /* a second time: nothing */
+    tfos__port_release(&port);
+    assert_int_equal(port.guard, -1);
+    assert_int_equal(try_to_listen(&number, false), 0);
+}
+
+/* The port that the kernel gives to a server of both families, as Java's are. */
+static uint16_t any_port_of_both_families(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6};
+    socklen_t bytes = sizeof address;
+    int no = 0;
+    int file = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(file >= 0);
+    setsockopt(file, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    assert_int_equal(bind(file, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(file, (struct sockaddr *)&address, &bytes), 0);
+    close(file);
+    return ntohs(address.sin6_port);
+}
+
+/* Servers of both families that let the kernel choose do not get a port that was handed over. */
+static void test_a_port_that_was_handed_over_is_guarded(void **state)
+{
+    enum { PORTS = 200, TRIES = 3000 };
+    (void)state;
+    tfos__port ports[PORTS];
+    for (int i = 0; i < PORTS; i++) {
+        assert_int_equal(tfos__port_reserve("", &ports[i], NULL), TFOS_OK);
+    }
+    for (int i = 0; i < PORTS; i++) {
+        tfos__port_hand_over(&ports[i]);
+    }
+    for (int i = 0; i < TRIES && ports[0].guard >= 0; i++) { /* where the machine has IPv6 */
+        uint16_t number = any_port_of_both_families();
+        for (int j = 0; j < PORTS; j++) {
+            assert_int_not_equal(number, ports[j].number);
+        }
+    }
+    for (int i = 0; i < PORTS; i++) {
+        tfos__port_release(&ports[i]);
+    }
+}
+
 static void test_a_wanted_port(void **state)
 {
     (void)state;
@@ -135,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_held_and_released), cmocka_unit_test(test_a_released_port_is_not_handed_out),
+        cmocka_unit_test(test_handed_over),       cmocka_unit_test(test_a_port_that_was_handed_over_is_guarded),
         cmocka_unit_test(test_a_wanted_port),     cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_nonsense),
     };
