@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import _feeding, _inference, _report, _spark
+from . import _check, _feeding, _inference, _report, _spark
 from ._session import Session, TFClusterError, say
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
@@ -98,15 +98,14 @@ class TFCluster:
         retry          what happens when the task of a partition dies midway and Spark does not promise to compute the
                        partition in the same order again: "exact" fails, "again" feeds all of it again, with duplicates
         """
-        self._check_fed("train")
-        if num_epochs is not None and num_epochs < 0:
-            raise ValueError(f"num_epochs cannot be negative, found {num_epochs}")
+        timeout_ms = self._check_fed("train", feed_timeout, qname, input_mapping, columns)
+        epochs = None if num_epochs is None else _check.count("num_epochs", num_epochs) or _EPOCHS
         if retry not in ("exact", "again"):
             raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
 
         def feeding(data: Any, queue: str) -> _feeding.Feeding:
             source = _feeding.source(self.sc, data, input_mapping, columns)
-            return _feeding.Feeding(self._session, source, queue, int(feed_timeout * 1000), retry == "again")
+            return _feeding.Feeding(self._session, source, queue, timeout_ms, retry == "again")
 
         if _feeding.is_stream(dataRDD):
             if validation is not None:
@@ -116,7 +115,7 @@ class TFCluster:
         checking = None if validation is None else feeding(validation, f"{qname}.validation")
         self._fed_until = None
         try:
-            _feeding.run(training, checking, _EPOCHS if num_epochs == 0 else num_epochs)
+            _feeding.run(training, checking, epochs)
         finally:
             self._fed_until = time.monotonic()
         return None
@@ -145,8 +144,7 @@ class TFCluster:
         input_mapping  as in train
         columns        as in train
         """
-        self._check_fed("inference")
-        timeout_ms = int(feed_timeout * 1000)
+        timeout_ms = self._check_fed("inference", feed_timeout, qname, input_mapping, columns)
         if hasattr(dataRDD, "_jdf"):
             return _inference.infer(self._session, dataRDD, qname, timeout_ms, schema, keep, input_mapping, columns)
         if any(given is not None for given in (schema, keep, input_mapping, columns)):
@@ -161,9 +159,14 @@ class TFCluster:
         are those of the end; while it feeds, they are those of the last heartbeat."""
         return _report.make(self._session, self._fed_until)
 
-    def _check_fed(self, what: str) -> None:
+    def _check_fed(self, what: str, feed_timeout: Any, qname: Any, input_mapping: Any, columns: Any) -> int:
+        """Checks what train and inference have in common; returns the timeout in ms."""
         if self.input_mode != InputMode.SPARK:
             raise ValueError(f"TFCluster.{what} needs a cluster that was started with input_mode=InputMode.SPARK")
+        _check.queue("qname", qname, self.queues)
+        _check.mapping("input_mapping", input_mapping)
+        _check.mapping("columns", columns)
+        return int(_check.seconds("feed_timeout", feed_timeout) * 1000)
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
         """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed.
@@ -174,12 +177,14 @@ class TFCluster:
                      cluster is stopped, and TFClusterError raised.
         """
         session = self._session
+        grace_s = _check.seconds("grace_secs", grace_secs)
+        limit = _check.seconds("timeout", timeout, negative=True)
         if ssc is not None:
             self._wait_for_stream(ssc)
         if self.input_mode == InputMode.SPARK:
             session.end_feeds()
-        session.finish(grace_secs)
-        if not session.wait(lambda: False, None if timeout < 0 else timeout):
+        session.finish(grace_s)
+        if not session.wait(lambda: False, None if limit < 0 else limit):
             session.stop(f"not finished within {timeout} s, the timeout of shutdown")
             session.join()
             raise TFClusterError(
@@ -190,6 +195,8 @@ class TFCluster:
         session.raise_if_failed()
 
     def _wait_for_stream(self, ssc: Any) -> None:
+        if not hasattr(ssc, "awaitTerminationOrTimeout"):
+            raise TypeError(f"ssc is a StreamingContext, found {type(ssc).__name__}")
         while not ssc.awaitTerminationOrTimeout(1):
             if self._session.over:
                 ssc.stop(stopSparkContext=False, stopGraceFully=True)
@@ -234,6 +241,7 @@ def run(
 ) -> TFCluster:
     """Starts a cluster, and returns when every node knows its role.
 
+    sc                   a SparkContext, or a SparkSession
     map_fun              called as map_fun(tf_args, ctx) on each node; ctx is a TFSparkNode.TFNodeContext
     tf_args              anything that can be pickled; a list becomes sys.argv on the nodes
     num_executors        nodes of the cluster: ps, master, evaluator and workers
@@ -243,6 +251,7 @@ def run(
     driver_ps_nodes      start the ps nodes on the driver's machine instead of on executors
     master_node          "chief" or "master" to have a node of that role
     reservation_timeout  seconds to wait for executors to start the nodes
+    queues               the names that train, inference and programs have for what is fed, to tell several apart
     eval_node            have an evaluator
     release_port         False: the program calls ctx.release_port() before it starts its TensorFlow server
     native_ps            run ps nodes as TensorFlow servers, without Python
@@ -252,8 +261,14 @@ def run(
 
     Raises TFClusterError if the cluster cannot be started, and ValueError for a cluster that makes no sense.
     """
-    _spark.check_context(sc)
-    _check(sc, num_executors, num_ps, input_mode, driver_ps_nodes, eval_node, restarts)
+    sc = _spark.context_of(sc)
+    _check.function("map_fun", map_fun)
+    num_executors = _check.count("num_executors", num_executors)
+    num_ps = _check.count("num_ps", num_ps)
+    restarts = _check.count("restarts", restarts)
+    wait_s = _check.seconds("reservation_timeout", reservation_timeout)
+    queues = _check.queues(queues)
+    _check_mode(sc, input_mode, driver_ps_nodes, eval_node)
     if native_workers is None:
         native_workers = bool(native_ps and master_node and num_ps > 0)
     meta = {
@@ -262,19 +277,20 @@ def run(
         "working_dir": os.getcwd(),
         "input_mode": input_mode,
         "release_port": release_port,
+        "queues": queues,
         "cluster_template": _template(num_executors, num_ps, master_node, eval_node),
     }
     options = {
         "nodes": num_executors,
         "ps": num_ps,
-        "master": master_node,
+        "master": _check.text("master_node", master_node),
         "evaluator": eval_node,
         "spark_feeds": input_mode == InputMode.SPARK,
         "native_ps": native_ps,
         "native_workers": native_workers,
         "keep_port": not release_port,
-        "timeout_ms": int(reservation_timeout * 1000),
-        "tensorboard": _tensorboard(sc, log_dir) if tensorboard else None,
+        "timeout_ms": int(wait_s * 1000),
+        "tensorboard": _tensorboard(sc, _check.text("log_dir", log_dir)) if tensorboard else None,
     }
     session = start(sc, map_fun, tf_args, meta, options, range(num_ps if driver_ps_nodes else 0), restarts)
     session.wait(lambda: session.ready)
@@ -308,13 +324,9 @@ def start(
     return Session(sc, common | options, broadcasts, on_driver, restarts)
 
 
-def _check(
-    sc: Any, num_executors: int, num_ps: int, input_mode: int, driver_ps_nodes: bool, eval_node: bool, restarts: int
-) -> None:
+def _check_mode(sc: Any, input_mode: int, driver_ps_nodes: bool, eval_node: bool) -> None:
     if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
         raise ValueError(f"input_mode is InputMode.TENSORFLOW or InputMode.SPARK, found {input_mode!r}")
-    if restarts < 0 or num_ps < 0:
-        raise ValueError(f"restarts ({restarts}) and num_ps ({num_ps}) cannot be negative")
     if input_mode == InputMode.TENSORFLOW:
         return
     if driver_ps_nodes:
@@ -342,9 +354,8 @@ def _template(num_executors: int, num_ps: int, master_node: str | None, eval_nod
 
 def _wanted_gpus(args: Any) -> int:
     """num_gpus of the program's arguments; -1: not said."""
-    if isinstance(args, dict):
-        return int(args.get("num_gpus", -1))
-    return int(getattr(args, "num_gpus", -1))
+    wanted = args.get("num_gpus") if isinstance(args, dict) else getattr(args, "num_gpus", None)
+    return -1 if wanted is None else _check.count("num_gpus of the arguments", wanted, -1)
 
 
 def _tensorboard(sc: Any, log_dir: str | None) -> list[str]:

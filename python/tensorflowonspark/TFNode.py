@@ -4,7 +4,7 @@ import getpass
 import re
 from typing import Any
 
-from . import _native
+from . import _check, _native
 
 
 def hdfs_path(ctx: Any, path: str) -> str:
@@ -86,6 +86,8 @@ class DataFeed:
         qname_out: str = "output",
         input_mapping: dict[str, str] | None = None,
     ):
+        if getattr(mgr, "queues", None) is not None:
+            _check.queue("qname_in", qname_in, mgr.queues)
         self.mgr = mgr
         self.train_mode = train_mode
         self.qname_in = qname_in

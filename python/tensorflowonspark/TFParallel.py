@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from . import _spark
+from . import _check, _spark
 from .TFCluster import start
 
 
@@ -13,12 +13,15 @@ def run(
 ) -> None:
     """Runs map_fn(tf_args, ctx) in num_executors processes at the same time, and waits for them.
 
+    sc            a SparkContext, or a SparkSession
     use_barrier   True: none starts before all have a task slot, and too few slots are an error at once; False: each
                   starts when it gets a slot, so that there may be more instances than slots
 
     Raises TFClusterError if an instance fails; the others are stopped.
     """
-    _spark.check_context(sc)
+    sc = _spark.context_of(sc)
+    _check.function("map_fn", map_fn)
+    num_executors = _check.count("num_executors", num_executors)
     meta = {
         "num_executors": num_executors,
         "default_fs": _spark.default_fs(sc),

@@ -82,9 +82,13 @@ class HeldPort:
 
 
 class Values:
-    """ctx.mgr: values that a program keeps under a name."""
+    """ctx.mgr: values that a program keeps under a name.
 
-    def __init__(self) -> None:
+    queues   the names of the queues that the cluster has; None: it is not fed
+    """
+
+    def __init__(self, queues: list[str] | None) -> None:
+        self.queues = queues
         self._values: dict[str, Any] = {"state": "running"}
 
     def get(self, key: str) -> Any:
@@ -189,7 +193,7 @@ def make_context(driver: dict[str, Any], node: dict[str, Any], supervisor: Super
         cluster_spec={} if parallel else node.get("spec", {}),
         defaultFS=driver["default_fs"],
         working_dir=driver["working_dir"],
-        mgr=Values(),
+        mgr=Values(driver.get("queues")),
         tmp_socket=None if driver.get("release_port", True) else HeldPort(supervisor, node["port"]),
         attempt=node["attempt"],
     )

@@ -17,10 +17,11 @@ _lock = threading.Lock()
 _installed: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
 
 
-def check_context(sc: Any) -> None:
-    """Refuses what is no SparkContext of a classic session."""
+def context_of(spark: Any) -> Any:
+    """The SparkContext of a classic session, which is given itself or by its session."""
+    sc = getattr(spark, "_sc", None) or spark
     if getattr(sc, "_jsc", None) is not None and getattr(sc, "_jvm", None) is not None:
-        return
+        return sc
     kind = f"{type(sc).__module__}.{type(sc).__qualname__}"
     if hasattr(sc, "_jsc"):
         raise RuntimeError("the SparkContext was stopped; make a new one")
@@ -30,7 +31,7 @@ def check_context(sc: Any) -> None:
             "client cannot start nodes: run the program on the cluster with spark-submit, or make the session with "
             "SparkSession.builder.master(…) instead of .remote(…)."
         )
-    raise TypeError(f"expected a pyspark.SparkContext, found {kind}; of a SparkSession, pass session.sparkContext")
+    raise TypeError(f"expected a pyspark.SparkContext, or a SparkSession that has one, found {kind}")
 
 
 def install(sc: Any) -> str:

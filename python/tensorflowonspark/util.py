@@ -9,7 +9,7 @@ from . import _spark, gpu_info
 
 def num_executors(spark: Any) -> int:
     """How many executors the application of this session or context has: now, or as configured if more are to come."""
-    sc = _context_of(spark)
+    sc = _spark.context_of(spark)
     conf = sc.getConf()
     infos = sc._jsc.sc().statusTracker().getExecutorInfos()
     local = sc.master.startswith("local") and not sc.master.startswith("local-cluster")
@@ -20,14 +20,8 @@ def num_executors(spark: Any) -> int:
 
 def num_param_servers(spark: Any) -> int:
     """The number of ps nodes that the settings of the application ask for: spark.tfos.num_ps, else 0."""
-    conf = _context_of(spark).getConf()
+    conf = _spark.context_of(spark).getConf()
     return int(conf.get(_spark.NUM_PS, None) or conf.get("spark.tensorflow.num.ps", None) or 0)
-
-
-def _context_of(spark: Any) -> Any:
-    sc = spark if hasattr(spark, "_jsc") else getattr(spark, "_sc", spark)
-    _spark.check_context(sc)
-    return sc
 
 
 def single_node_env(num_gpus: int = 1, worker_index: int = -1, nodes: list[str] | None = None) -> None:

@@ -10,7 +10,9 @@ import time
 import urllib.request
 import zipfile
 
+import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_tools
 from spark_tools import Answers, held_port, listening_ports, marked_processes, node_processes, spark_context, wait_for
@@ -579,6 +581,54 @@ def test_clusters_that_make_no_sense(sc):
     ]:
         with pytest.raises(ValueError, match=message):
             TFCluster.run(sc, print, None, *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"map_fun": "main"}, r"map_fun is a function .*; found 'main' \(str\)"),
+        ({"map_fun": None}, "map_fun is a function"),
+        ({"num_executors": "2"}, r"num_executors is a whole number; found '2' \(str\)"),
+        ({"num_executors": 2.0}, r"num_executors is a whole number; found 2.0 \(float\)"),
+        ({"num_executors": True}, r"num_executors is a whole number; found True \(bool\)"),
+        ({"num_ps": "0"}, "num_ps is a whole number"),
+        ({"num_ps": None}, "num_ps is a whole number"),
+        ({"restarts": "1"}, "restarts is a whole number"),
+        ({"reservation_timeout": "600"}, r"reservation_timeout is a number of seconds; found '600' \(str\)"),
+        ({"queues": "input"}, "queues is a list of names"),
+        ({"queues": [1]}, "queues is a list of names"),
+        ({"master_node": True}, "master_node is a text"),
+        ({"tensorboard": True, "log_dir": 7}, "log_dir is a text"),
+        ({"tf_args": {"num_gpus": "1"}}, "num_gpus of the arguments is a whole number"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_by_name(sc, options, message):
+    """Before anything is started."""
+    arguments = {"map_fun": print, "tf_args": None, "num_executors": 2, "num_ps": 0} | options
+    with pytest.raises(TypeError, match=message):
+        TFCluster.run(sc, **arguments)
+    assert not node_processes()
+
+
+def test_arguments_of_parallel_instances_of_another_kind(sc):
+    for arguments, message in [
+        (("main", None, 2), "map_fn is a function"),
+        ((print, None, "2"), "num_executors is a whole number"),
+        ((print, None, True), "num_executors is a whole number"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            TFParallel.run(sc, *arguments)
+    assert not node_processes()
+
+
+def test_session_is_as_good_as_its_context(sc, answers):
+    session = SparkSession(sc)
+    program = answers.program(lambda args, ctx: ctx.num_workers)
+    TFCluster.run(session, program, argparse.Namespace(num_gpus=None), np.int64(2), np.int32(0)).shutdown()
+    assert answers.read() == [2, 2]
+    TFParallel.run(session, answers.program(lambda args, ctx: "parallel"), None, 2)
+    assert answers.read() == ["parallel"] * 2
+    assert util.num_executors(session) == 2 and util.num_param_servers(session) == 0
 
 
 def test_what_is_no_context(sc):

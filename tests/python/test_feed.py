@@ -1,6 +1,7 @@
 """RDDs to programs on nodes, on real Spark: every row comes once, to somebody, and everybody learns of the end."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -34,13 +35,13 @@ def answers(tmp_path):
     return Answers(tmp_path)
 
 
-def start(sc, program, workers=2):
-    return TFCluster.run(sc, program, {}, workers, 0, input_mode=TFCluster.InputMode.SPARK)
+def start(sc, program, workers=2, **options):
+    return TFCluster.run(sc, program, {}, workers, 0, input_mode=TFCluster.InputMode.SPARK, **options)
 
 
-def train(sc, answers, look, rdd, workers=2, **options):
+def train(sc, answers, look, rdd, workers=2, queues=("input",), **options):
     """What the programs have seen of the data."""
-    cluster = start(sc, answers.program(look), workers)
+    cluster = start(sc, answers.program(look), workers, queues=queues)
     try:
         cluster.train(rdd, **{"num_epochs": 1, "feed_timeout": 60} | options)
     finally:
@@ -109,7 +110,7 @@ def test_columns_and_full_batches_over_partitions(sc, answers):
         return batches
 
     rdd = sc.parallelize([(i, str(i)) for i in range(1000)], 7)
-    (batches,) = train(sc, answers, look, rdd, workers=1, qname="other")
+    (batches,) = train(sc, answers, look, rdd, workers=1, queues=["input", "other"], qname="other")
     sizes = [len(batch["first"]) for batch in batches if batch["first"]]
     assert all(list(batch) == ["first", "second"] for batch in batches)
     assert sizes[:-1] == [64] * 15 and sum(sizes) == 1000
@@ -333,6 +334,62 @@ def test_column_that_is_not_there(sc):
     with pytest.raises(TFCluster.TFClusterError, match="(?s)Traceback.*'?c'?"):
         cluster.train(sc.parallelize([(1, 2)], 1), 1)
         cluster.shutdown(timeout=60)
+
+
+def test_arguments_of_another_kind_are_refused_by_name(sc, answers):
+    """At once, and the cluster goes on."""
+    cluster = start(sc, answers.program(take_all))
+    rdd = sc.parallelize(range(10), 2)
+    refused = [
+        (TypeError, lambda: cluster.train(rdd, "2"), r"num_epochs is a whole number; found '2' \(str\)"),
+        (TypeError, lambda: cluster.train(rdd, True), "num_epochs is a whole number"),
+        (TypeError, lambda: cluster.train(rdd, 1.0), "num_epochs is a whole number"),
+        (ValueError, lambda: cluster.train(rdd, -1), "num_epochs cannot be negative, found -1"),
+        (TypeError, lambda: cluster.train(rdd, 1, "600"), "feed_timeout is a number of seconds"),
+        (ValueError, lambda: cluster.train(rdd, 1, -1), "feed_timeout .* not negative, found -1"),
+        (TypeError, lambda: cluster.train([1, 2, 3], 1), "expected an RDD or a DataFrame"),
+        (TypeError, lambda: cluster.train(SparkSession(sc).range(3), 1, input_mapping=["id"]), "input_mapping is a dict"),
+        (TypeError, lambda: cluster.train(SparkSession(sc).range(3), 1, columns=["id"]), "columns is a dict"),
+        (TypeError, lambda: cluster.inference(rdd, feed_timeout="1"), "feed_timeout is a number of seconds"),
+        (TypeError, lambda: cluster.shutdown("ssc"), "ssc is a StreamingContext"),
+        (TypeError, lambda: cluster.shutdown(grace_secs="1"), "grace_secs is a number of seconds"),
+        (ValueError, lambda: cluster.shutdown(grace_secs=-1), "grace_secs .* not negative"),
+        (TypeError, lambda: cluster.shutdown(timeout="60"), "timeout is a number of seconds"),
+        (TypeError, lambda: cluster.shutdown(timeout=None), "timeout is a number of seconds"),
+        (ValueError, lambda: cluster.shutdown(timeout=float("nan")), "timeout is a number of seconds, found nan"),
+    ]
+    try:
+        for kind, call, message in refused:
+            with pytest.raises(kind, match=message):
+                call()
+        cluster.train(rdd, np.int64(1), feed_timeout=np.float32(60))
+    finally:
+        cluster.shutdown(timeout=10**12)
+    assert sorted(sum(answers.read(), [])) == list(range(10))
+
+
+def test_queue_that_the_cluster_has_not_is_refused(sc, answers):
+    """By train and inference on the driver, and in the program that opens it."""
+
+    def look(args, ctx):
+        try:
+            ctx.get_data_feed(qname_in="inptu")
+        except ValueError as error:
+            return [str(error), *take_all(args, ctx)]
+
+    cluster = start(sc, answers.program(look), workers=1)
+    rdd = sc.parallelize(range(3), 1)
+    known = r"a queue of the cluster, which has 'input', 'output', 'error'; found 'inptu' \(str\)\. .*queues="
+    try:
+        with pytest.raises(ValueError, match="^qname is the name of " + known):
+            cluster.train(rdd, 1, qname="inptu")
+        with pytest.raises(ValueError, match="^qname is the name of " + known):
+            cluster.inference(rdd, qname="inptu")
+        cluster.train(rdd, 1)
+    finally:
+        cluster.shutdown(timeout=60)
+    (answer,) = answers.read()
+    assert re.match("qname_in is the name of " + known, answer[0]) and answer[1:] == [0, 1, 2]
 
 
 # ---- tasks that die ----
