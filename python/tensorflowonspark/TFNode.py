@@ -4,7 +4,7 @@ import getpass
 import re
 from typing import Any
 
-from . import _check, _native
+from . import _check, _native, compat
 
 
 def hdfs_path(ctx: Any, path: str) -> str:
@@ -40,7 +40,7 @@ def start_cluster_server(ctx: Any, num_gpus: int = 1, rdma: bool = False) -> tup
 
 
 def export_saved_model(sess: Any, export_dir: str, tag_set: Any = None, signatures: Any = None) -> None:
-    """Saves a model for serving. `sess` is a Keras model or a tf.Module.
+    """Saves a model for serving. `sess` is a model of Keras 3 or tf_keras, or a tf.Module.
 
     Sessions of TensorFlow 1 and their tensor names are not taken: save such a graph with tf.compat.v1.saved_model.
     """
@@ -51,8 +51,8 @@ def export_saved_model(sess: Any, export_dir: str, tag_set: Any = None, signatur
             "export_saved_model takes a Keras model or a tf.Module, found a session of TensorFlow 1; save it with "
             "tf.compat.v1.saved_model.simple_save"
         )
-    if hasattr(sess, "export") and signatures is None:
-        sess.export(export_dir)
+    if hasattr(sess, "save") and hasattr(sess, "export") and signatures is None:
+        compat.save_keras_model(sess, export_dir)
     else:
         tf.saved_model.save(sess, export_dir, signatures=signatures)
 

@@ -98,6 +98,39 @@ def test_exports_of_the_chief_alone(sc, tmp_path):
         assert os.path.isfile(os.path.join(path, "saved_model.pb"))
 
 
+def test_models_of_tf_keras_are_saved_as_programs_know_them(sc, answers, tmp_path):
+    """The signature has the names of layers, by which programs ask for outputs, and the model can be loaded again."""
+    pytest.importorskip("tf_keras")
+    folder = str(tmp_path / "model")
+
+    def look(args, ctx):
+        import numpy as np
+        import tensorflow as tf
+        import tf_keras
+
+        from tensorflowonspark import compat
+
+        layers = tf_keras.layers
+        first = layers.Conv2D(4, 3, activation="relu", input_shape=[28, 28, 1])
+        model = tf_keras.Sequential([first, layers.Flatten(), layers.Dense(8), layers.Dense(10, activation="softmax")])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        images = np.random.default_rng(1).random([5, 28, 28, 1], dtype=np.float32)
+        model.fit(images, np.arange(5), verbose=0)
+        compat.export_saved_model(model, args, ctx.job_name == "chief")
+        ctx.export_saved_model(model, args + "-again")
+        expected = model.predict(images, verbose=0)
+        found = []
+        for path in (args, args + "-again"):
+            serve = tf.saved_model.load(path).signatures["serving_default"]
+            served = serve(conv2d_input=tf.constant(images))["dense_1"]
+            again = tf_keras.models.load_model(path).predict(images, verbose=0)
+            found += [np.allclose(served, expected, atol=1e-5), np.allclose(again, expected, atol=1e-5)]
+        return found
+
+    TFCluster.run(sc, answers.program(look), folder, 1, 0, master_node="chief").shutdown(timeout=120)
+    assert answers.read() == [[True] * 4]
+
+
 # A program that has used TensorFlow, and notes when its exit handlers were called.
 USES_TENSORFLOW = """
 import atexit
