@@ -14,6 +14,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import json
+import logging
 import os
 import pickle
 import sys
@@ -174,6 +175,21 @@ def load_payload(descriptor: int) -> Any:
         return Unpickler(payload).load()
 
 
+def show_logs() -> None:
+    """Lets what the program logs appear, as programs know it: lines of level INFO, too. Before TensorFlow is imported,
+    because that has a handler of its own where there is none. A program that configures logging itself is not
+    disturbed: basicConfig, which does nothing where there is a handler, finds none."""
+    handler, configure = logging.StreamHandler(), logging.basicConfig
+
+    def basic_config(**options: Any) -> None:
+        logging.basicConfig = configure
+        logging.root.removeHandler(handler)
+        configure(**options)
+
+    configure(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler])
+    logging.basicConfig = basic_config
+
+
 def check_python(wanted: list[int]) -> None:
     """Bytecode in a pickle is that of one version."""
     if list(sys.version_info[:2]) != wanted:
@@ -207,6 +223,7 @@ def run(supervisor: Supervisor) -> None:
     driver, node = context["driver"], context["node"]
     spark = context.get("spark") or {}
     check_python(driver["python"])
+    show_logs()
     set_up_spark(spark if "files" in spark else driver["driver"])
     function, args = load_payload(int(os.environ["TFOS_PAYLOAD_FD"]))
     if isinstance(args, list):

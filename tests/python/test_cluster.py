@@ -5,6 +5,8 @@ import base64
 import getpass
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -150,7 +152,6 @@ def test_namespace_lambda_and_module_function(sc, tmp_path):
     cluster.shutdown()
     assert sorted(os.listdir(folder)) == ["marker-0", "marker-1"]
     import importlib
-    import sys
 
     assert any("modules.zip" in path for path in sys.path)
     TFCluster.run(sc, importlib.import_module("zipped_module").main, None, 2, 0).shutdown()
@@ -171,6 +172,52 @@ def test_output_reaches_the_driver_as_it_comes(sc, capfd):
         assert f"[worker:{index} {host}] to stdout, no flush\n" in text
         assert f"[worker:{index} {host}] to stderr: \u00e9\n" in text
     assert "[tfos] 2 of 2 nodes registered" in text
+
+
+def test_logs_of_a_program_reach_the_driver(sc, capfd):
+    """Lines of level INFO as well, as programs know it."""
+
+    def main(args, ctx):
+        import logging
+
+        logging.info("of the root, %d", 1)
+        logging.getLogger("module").info("of a module")
+        logging.debug("too much")
+        logging.getLogger("module").debug("too much")
+
+    TFCluster.run(sc, main, None, 1, 0).shutdown()
+    lines = capfd.readouterr().err.splitlines()
+    assert len([line for line in lines if line.endswith(" INFO root: of the root, 1")]) == 1
+    assert len([line for line in lines if line.endswith(" INFO module: of a module")]) == 1
+    assert not [line for line in lines if "too much" in line]
+
+
+def test_program_that_configures_its_logs(sc, capfd):
+    def main(args, ctx):
+        import logging
+        import logging.config
+
+        logging.basicConfig(level=logging.DEBUG, format="mine: %(levelname)s %(message)s")
+        logging.debug("first")
+        logging.basicConfig(format="not a second time: %(message)s")
+        logging.info("second")
+        handlers = {"only": {"class": "logging.StreamHandler", "formatter": "form"}}
+        formatters = {"form": {"format": "by dict: %(message)s"}}
+        root = {"handlers": ["only"], "level": "ERROR"}
+        logging.config.dictConfig({"version": 1, "formatters": formatters, "handlers": handlers, "root": root})
+        logging.info("too little")
+        logging.error("third")
+
+    TFCluster.run(sc, main, None, 1, 0).shutdown()
+    text = capfd.readouterr().err
+    found = [line.partition("] ")[2] for line in text.splitlines() if line.endswith((" first", " second", " third"))]
+    assert found == ["mine: DEBUG first", "mine: INFO second", "by dict: third"] and "too little" not in text
+
+
+def test_logging_of_the_driver_is_its_own():
+    program = "import logging, tensorflowonspark.TFCluster; assert not logging.root.handlers; logging.info('no')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
 
 
 def test_exception_reaches_the_driver(sc, capfd):
