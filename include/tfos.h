@@ -1033,7 +1033,7 @@ typedef struct tfos_spark_rows tfos_spark_rows;
  * Everything in "columns" is optional. "shape": [n] for lists of n values, [null] for lists of any length; [null, n] or
  * [null, null] for lists of lists. A list whose shape is not declared is fixed if all rows of the first batch have the
  * same length. "default": a value for nulls; for lists, a value for the nulls in them or a list for null lists.
- * "cast": a type of this header; decimals need one.
+ * "cast": a type, by its name in this header or in Spark; decimals need one.
  *
  * Byte and short become int32, dates days since 1970, timestamps microseconds since 1970, vectors of Spark ML lists of
  * double. Lists of lists are feature lists. Structs, maps and other types are UNSUPPORTED, with the name of the column

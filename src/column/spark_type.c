@@ -181,11 +181,37 @@ static bool can_cast(const tfos__spark_column *column, tfos_type to)
     }
 }
 
+/* A type by our name for it or by Spark's. */
+static tfos_status parse_target(const char *name, tfos_type *out, tfos_error *error)
+{
+    static const struct {
+        const char *name;
+        tfos_type type;
+    } of_spark[] = {
+        {"boolean", TFOS_TYPE_BOOL}, {"int", TFOS_TYPE_INT32},    {"integer", TFOS_TYPE_INT32},
+        {"long", TFOS_TYPE_INT64},   {"bigint", TFOS_TYPE_INT64},
+    };
+    for (size_t i = 0; i < sizeof of_spark / sizeof of_spark[0]; i++) {
+        if (strcmp(of_spark[i].name, name) == 0) {
+            *out = of_spark[i].type;
+            return TFOS_OK;
+        }
+    }
+    if (tfos_type_parse(name, out, NULL) == TFOS_OK) {
+        return TFOS_OK;
+    }
+    return tfos__fail(
+        error, TFOS_INVALID,
+        "unknown type '%s' to cast to: expected int32 (int, integer), int64 (long, bigint), float, double, "
+        "bool (boolean), string or binary",
+        printable(name).text);
+}
+
 static tfos_status parse_cast(json_object *cast, tfos__spark_column *column, tfos_error *error)
 {
     if (cast == NULL && is_decimal(column)) {
         return tfos__fail(error, TFOS_UNSUPPORTED,
-                          "TensorFlow has no decimals: declare a cast for the column (to double, float, int64 or "
+                          "TensorFlow has no decimals: declare a cast for the column (to double, float, long or "
                           "string), or cast it in Spark");
     }
     if (cast == NULL) {
@@ -195,7 +221,7 @@ static tfos_status parse_cast(json_object *cast, tfos__spark_column *column, tfo
         return tfos__fail(error, TFOS_INVALID, "\"cast\" must be the name of a type, such as \"float\"");
     }
     tfos_type type;
-    TFOS_TRY(tfos_type_parse(json_object_get_string(cast), &type, error));
+    TFOS_TRY(parse_target(json_object_get_string(cast), &type, error));
     if (!can_cast(column, type)) {
         return tfos__fail(error, TFOS_UNSUPPORTED, "%s cannot be cast to %s here: cast the column in Spark",
                           column->type, tfos_type_name(type));

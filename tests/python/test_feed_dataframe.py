@@ -97,6 +97,27 @@ def test_values_of_every_type_arrive(spark, answers):
     ]
 
 
+def test_casts_by_the_names_of_spark(spark, answers):
+    """Those that the guide names; programs see the type."""
+    casts = {
+        "cast(id + 0.75 as decimal(10, 2))": {"double": 7.75, "float": 7.75, "long": 7, "string": "7.75"},
+        "cast(id as byte)": {"int": 7, "long": 7, "float": 7.0, "double": 7.0},
+        "id": {"int": 7, "long": 7, "float": 7.0, "double": 7.0},
+        "id = 7": {"int": 1, "long": 1, "float": 1.0, "double": 1.0},
+        "timestamp_micros(id)": {"int": 7, "long": 7, "float": 7.0, "double": 7.0},
+        "cast(id as double)": {"float": 7.0, "double": 7.0},
+        "cast(id as string)": {"string": "7", "binary": b"7"},
+    }
+    wanted = [(value, cast, found) for value, targets in casts.items() for cast, found in targets.items()]
+    frame = spark.range(7, 8).selectExpr(*(f"{value} as c{i}" for i, (value, _, _) in enumerate(wanted)))
+
+    def look(args, ctx):
+        return {name: repr(values) for name, values in take_all(args, ctx).items()}
+
+    seen = run(frame, answers, look, {f"c{i}": {"cast": cast} for i, (_, cast, _) in enumerate(wanted)})
+    assert list(seen.values()) == [repr([found]) for _, _, found in wanted]
+
+
 def test_rows_come_once_per_epoch(spark, answers):
     frame = spark.range(0, 5000, 1, 3).selectExpr("id", "cast(id as string) as text")
     columns = run(frame, answers, epochs=2)

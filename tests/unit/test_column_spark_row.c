@@ -89,6 +89,34 @@ static void test_casts_of_numbers(void **state)
     spark_expect_failure(rows, block, TFOS_RANGE, WORDS("column 'a', row 2 of the partition", "2147483648", "int32"));
 }
 
+/* Spark has other names for some types; a cast may have either. */
+static void test_casts_by_the_names_of_spark(void **state)
+{
+    (void)state;
+    tfos_spark_rows *rows =
+        spark_rows_of(SIMPLE("a", "long") "," SIMPLE("b", "long") "," SIMPLE("c", "integer") "," SIMPLE(
+                          "d", "integer") "," SIMPLE("e", "boolean"),
+                      "{\"a\": {\"cast\": \"int\"}, \"b\": {\"cast\": \"integer\"}, \"c\": {\"cast\": "
+                      "\"long\"}, \"d\": {\"cast\": \"bigint\"}, \"e\": {\"cast\": \"boolean\"}}");
+    part *row = spark_row(5);
+    part *block = spark_part(0);
+    for (int i = 0; i < 4; i++) {
+        spark_put_long(row, spark_slot(5, i), i);
+    }
+    row->data[spark_slot(5, 4)] = 1;
+    spark_add_row(block, row);
+    spark_append(rows, block);
+    tfos_batch *batch;
+    assert_int_equal(tfos_spark_rows_take(rows, &batch, NULL), TFOS_OK);
+    static const tfos_type expected[] = {TFOS_TYPE_INT32, TFOS_TYPE_INT32, TFOS_TYPE_INT64, TFOS_TYPE_INT64,
+                                         TFOS_TYPE_BOOL};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(tfos_schema_field(tfos_batch_schema(batch), i)->type, expected[i]);
+    }
+    tfos_batch_free(batch);
+    tfos_spark_rows_free(rows);
+}
+
 /* ---- decimals ---- */
 
 static void test_decimals_by_cast(void **state)
@@ -363,6 +391,7 @@ int main(void)
         cmocka_unit_test_teardown(test_scalars_of_every_type, spark_free),
         cmocka_unit_test_teardown(test_many_rows_make_batches, spark_free),
         cmocka_unit_test_teardown(test_casts_of_numbers, spark_free),
+        cmocka_unit_test_teardown(test_casts_by_the_names_of_spark, spark_free),
         cmocka_unit_test_teardown(test_decimals_by_cast, spark_free),
         cmocka_unit_test_teardown(test_decimals_become_the_nearest_double, spark_free),
         cmocka_unit_test_teardown(test_lists_of_one_length_are_fixed, spark_free),
