@@ -12,6 +12,7 @@ While it runs, what the nodes print appears on the driver's stderr, each line wi
 
 import json
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +40,8 @@ class TFCluster:
 
     cluster_info   one dict for each node: executor_id, job_name, task_index, host, port, tb_pid, tb_port, addr, authkey
     cluster_meta   what the cluster was asked to be
-    status_url     the page that shows the nodes, their states and logs
+    cluster_id     a number of its own, cluster_meta["id"]
+    status_url     the page that shows the nodes, their states and logs; who knows it can read them
     """
 
     def __init__(
@@ -272,6 +274,7 @@ def run(
     if native_workers is None:
         native_workers = bool(native_ps and master_node and num_ps > 0)
     meta = {
+        "id": secrets.randbits(63),
         "num_executors": num_executors,
         "default_fs": _spark.default_fs(sc),
         "working_dir": os.getcwd(),
@@ -295,7 +298,6 @@ def run(
     session = start(sc, map_fun, tf_args, meta, options, range(num_ps if driver_ps_nodes else 0), restarts)
     session.wait(lambda: session.ready)
     session.raise_if_failed()
-    meta["id"] = session.status_url
     cluster = TFCluster(session, meta, input_mode, queues, tensorboard)
     say(f"[tfos] {num_executors} nodes are there; status: {cluster.status_url}")
     return cluster

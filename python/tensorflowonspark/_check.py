@@ -62,6 +62,6 @@ def queue(name: str, value: Any, known: Sequence[str]) -> None:
     if not isinstance(value, str) or value.removesuffix(".validation") not in known:
         names = ", ".join(map(repr, known))
         raise ValueError(
-            f"{name} is the name of a queue of the cluster, which has {names}; {_found(value)}. A queue of another name "
-            "is made by queues=[…] of TFCluster.run."
+            f"{name} is the name of a queue of the cluster, which has {names}; {_found(value)}. A queue of another "
+            "name is made by queues=[…] of TFCluster.run."
         )

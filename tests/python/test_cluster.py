@@ -555,6 +555,24 @@ def forms_of(key):
     return [key, key.hex().encode(), key.hex().upper().encode(), *inside]
 
 
+def what_others_may_read(sc):
+    """{place: content}: settings and jobs of Spark, processes, and logs, of which there are those of two nodes."""
+    listed = sc._jsc.sc().statusStore().jobsList(None)
+    jobs = [(listed.apply(i).name(), str(listed.apply(i).description())) for i in range(listed.size())]
+    logs = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(os.path.join(os.environ["SPARK_HOME"], "work", sc.applicationId))
+        for name in names
+        if name in ("stdout", "stderr") or name.endswith(".log")
+    ]
+    assert len([path for path in logs if path.endswith(".log")]) >= 2, logs
+    places = {"settings": repr(sc.getConf().getAll()).encode(), "jobs": repr(jobs).encode()}
+    for path in [f"/proc/{pid}/{name}" for pid in marked_processes() for name in ("cmdline", "environ")] + logs:
+        with open(path, "rb") as file:
+            places[path] = file.read()
+    return places
+
+
 def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
     """It travels in Spark's task data alone; who may look at processes, settings, logs and the status page lacks it."""
 
@@ -571,12 +589,186 @@ def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
     assert len(key) == 32
     lines = []
     wait_for(lambda: lines.append(capfd.readouterr().err) or "".join(lines).count("] started") == 2, 60)
-    places = {"stderr of the driver": "".join(lines).encode(), "settings": repr(sc.getConf().getAll()).encode()}
+    places = {"stderr of the driver": "".join(lines).encode()}
     for path in ("/", "/status.json", "/metrics"):
         with urllib.request.urlopen(cluster.status_url.rstrip("/") + path) as answer:
             places[path] = answer.read()
-    processes = marked_processes()
     assert len(node_processes()) >= 5, "a coordinator, two nodes, two programs"
+    for place, content in (places | what_others_may_read(sc)).items():
+        assert not any(form in content for form in forms_of(key)), place
+    (tmp_path / "flag").write_text("")
+    cluster.shutdown(timeout=60)
+
+
+def test_address_of_the_status_page_is_told_to_nobody_else(sc, tmp_path, answers):
+    """Who has it can read the logs: it is in what the driver prints, and in status_url."""
+
+    def look(args, ctx):
+        import os
+
+        return repr([vars(ctx), vars(ctx.mgr), dict(os.environ)])
+
+    cluster = TFCluster.run(sc, answers.program(look, count=3), None, 3, 1, driver_ps_nodes=True)
+    cluster.shutdown(timeout=60)
+    first, *workers = answers.read()
+    assert first == ["ps", 0, os.getcwd(), "broadcast"]
+    assert [worker[:2] for worker in workers] == [["worker", 0], ["worker", 1]]
+    assert all(worker[2] != os.getcwd() and worker[3] == "broadcast" for worker in workers)
+
+
+def test_ps_ends_when_the_workers_have(sc, tmp_path):
+    def main(args, ctx):
+        import time
+
+        if ctx.job_name == "ps":
+            time.sleep(600)
+
+    start = time.monotonic()
+    TFCluster.run(sc, main, None, 2, 1).shutdown()
+    assert time.monotonic() - start < 15
+    wait_for(lambda: not node_processes(), 5)
+
+
+def test_spark_mode_gives_the_slots_back(sc):
+    """The nodes go on while other jobs use the slots; shutdown ends them."""
+
+    def main(args, ctx):
+        import os
+        import time
+
+        while not os.path.exists(args):
+            time.sleep(0.05)
+
+    flag = os.path.join(os.environ["SPARK_LOCAL_DIRS"], "flag")
+    cluster = TFCluster.run(sc, main, flag, 2, 0, input_mode=TFCluster.InputMode.SPARK)
+    assert sc.parallelize(range(10), 2).sum() == 45
+    assert len(marked_processes("tensorflowonspark._child")) == 2
+    open(flag, "w").close()
+    cluster.shutdown()
+    wait_for(lambda: not node_processes(), 5)
+
+
+def test_port_is_kept_until_the_program_lets_go(sc, answers):
+    def look(args, ctx):
+        import socket
+
+        port = int(ctx.cluster_spec["worker"][ctx.task_index].rpartition(":")[2])
+        with socket.socket() as held:
+            try:
+                held.bind(("", port))
+                before = True
+            except OSError:
+                before = False
+        held, where = ctx.tmp_socket, ctx.tmp_socket.getsockname()
+        ctx.release_port()
+        for reuse in (0, 1):  # a server with SO_REUSEADDR, and one without
+            with socket.socket() as free:
+                free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+                free.bind(("", port))
+                free.listen()
+        held.close()  # a second time: nothing
+        return [before, where == ("0.0.0.0", port), ctx.tmp_socket]
+
+    assert run_to_end(sc, answers, look, release_port=False) == [[False, True, None]] * 2
+
+
+def test_restarts_after_a_failure(sc, answers, capfd):
+    def look(args, ctx):
+        import time
+
+        if ctx.attempt < 2 and ctx.task_index == 0:
+            raise RuntimeError(f"attempt {ctx.attempt} fails")
+        time.sleep(0.2)
+        return ctx.attempt
+
+    cluster = TFCluster.run(sc, answers.program(look), None, 2, 0, restarts=2)
+    cluster.shutdown()
+    assert answers.read(attempt=2) == [2, 2]
+    assert "1 of 2 restarts" in capfd.readouterr().err
+
+
+def test_restarts_end(sc):
+    def main(args, ctx):
+        raise RuntimeError(f"attempt {ctx.attempt}")
+
+    with pytest.raises(TFCluster.TFClusterError, match="RuntimeError: attempt 1"):
+        TFCluster.run(sc, main, None, 2, 0, restarts=1).shutdown()
+
+
+def test_shutdown_has_a_timeout(sc):
+    def main(args, ctx):
+        import time
+
+        time.sleep(600)
+
+    cluster = TFCluster.run(sc, main, None, 2, 0)
+    start = time.monotonic()
+    with pytest.raises(TFCluster.TFClusterError, match="timeout of shutdown"):
+        cluster.shutdown(timeout=1)
+    assert time.monotonic() - start < 20
+    wait_for(lambda: not node_processes(), 5)
+
+
+def test_cancelled_job_stops_the_nodes(sc):
+    def main(args, ctx):
+        import time
+
+        time.sleep(600)
+
+    cluster = TFCluster.run(sc, main, None, 2, 0)
+    sc.cancelAllJobs()
+    with pytest.raises(TFCluster.TFClusterError, match="Spark task cancelled"):
+        cluster.shutdown()
+    wait_for(lambda: not node_processes(), 10)
+
+
+def test_port_of_the_coordinator(sc, monkeypatch):
+    """The first of the range that is free; a range without one is an error."""
+    with held_port() as port:
+        monkeypatch.setenv("TFOS_SERVER_PORT", f"{port}-{port + 20}")
+        cluster = TFCluster.run(sc, lambda args, ctx: None, None, 2, 0)
+        (coordinator,) = marked_processes("tfos coordinator")
+        assert listening_ports(coordinator) & set(range(port + 1, port + 21))
+        cluster.shutdown(timeout=60)
+        monkeypatch.setenv("TFOS_SERVER_PORT", str(port))
+        with pytest.raises(TFCluster.TFClusterError, match=rf"{port}"):
+            TFCluster.run(sc, print, None, 2, 0)
+    monkeypatch.setenv("TFOS_SERVER_PORT", "9-nonsense")
+    with pytest.raises(ValueError, match="TFOS_SERVER_PORT"):
+        TFCluster.run(sc, print, None, 2, 0)
+
+
+def key_of_ticket(ticket):
+    """The 32 bytes of the cluster key: field 31 of a message in protobuf wire format."""
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (ticket[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if ticket[at - 1] < 0x80:
+                return value, at
+
+    at = 0
+    while at < len(ticket):
+        tag, at = varint(at)
+        length, at = varint(at) if tag & 7 == 2 else (0, varint(at)[1])
+        if tag == 31 << 3 | 2:
+            return ticket[at : at + length]
+        at += length
+    raise ValueError("the ticket has no key")
+
+
+def forms_of(key):
+    """How the key might be written: as it is, in hexadecimal, and in base64 on its own and inside of something."""
+    inside = [base64.b64encode(bytes(n) + key)[4 * (n > 0) : -4] for n in range(3)]
+    return [key, key.hex().encode(), key.hex().upper().encode(), *inside]
+
+
+def what_others_may_read(sc):
+    """{place: content}: settings and jobs of Spark, processes, and logs, of which there are those of two nodes."""
+    listed = sc._jsc.sc().statusStore().jobsList(None)
+    jobs = [(listed.apply(i).name(), str(listed.apply(i).description())) for i in range(listed.size())]
     logs = [
         os.path.join(folder, name)
         for folder, _, names in os.walk(os.path.join(os.environ["SPARK_HOME"], "work", sc.applicationId))
@@ -584,13 +776,66 @@ def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
         if name in ("stdout", "stderr") or name.endswith(".log")
     ]
     assert len([path for path in logs if path.endswith(".log")]) >= 2, logs
-    for path in [f"/proc/{pid}/{name}" for pid in processes for name in ("cmdline", "environ")] + logs:
+    places = {"settings": repr(sc.getConf().getAll()).encode(), "jobs": repr(jobs).encode()}
+    for path in [f"/proc/{pid}/{name}" for pid in marked_processes() for name in ("cmdline", "environ")] + logs:
         with open(path, "rb") as file:
             places[path] = file.read()
-    for place, content in places.items():
+    return places
+
+
+def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
+    """It travels in Spark's task data alone; who may look at processes, settings, logs and the status page lacks it."""
+
+    def main(args, ctx):
+        import os
+        import time
+
+        print("started", flush=True)
+        while not os.path.exists(args):
+            time.sleep(0.05)
+
+    cluster = TFCluster.run(sc, main, str(tmp_path / "flag"), 2, 0)
+    key = key_of_ticket(cluster._session._native.ticket())
+    assert len(key) == 32
+    lines = []
+    wait_for(lambda: lines.append(capfd.readouterr().err) or "".join(lines).count("] started") == 2, 60)
+    places = {"stderr of the driver": "".join(lines).encode()}
+    for path in ("/", "/status.json", "/metrics"):
+        with urllib.request.urlopen(cluster.status_url.rstrip("/") + path) as answer:
+            places[path] = answer.read()
+    assert len(node_processes()) >= 5, "a coordinator, two nodes, two programs"
+    for place, content in (places | what_others_may_read(sc)).items():
         assert not any(form in content for form in forms_of(key)), place
     (tmp_path / "flag").write_text("")
     cluster.shutdown(timeout=60)
+
+
+def test_address_of_the_status_page_is_told_to_nobody_else(sc, tmp_path, answers):
+    """Who has it can read the logs: it is in what the driver prints, and in status_url."""
+
+    def look(args, ctx):
+        import os
+
+        return repr([vars(ctx), vars(ctx.mgr), dict(os.environ)])
+
+    def wait(args, ctx):
+        import os
+        import time
+
+        while not os.path.exists(flag):
+            time.sleep(0.05)
+
+    cluster = TFCluster.run(sc, answers.program(look, count=3), None, 2, 0)  # it waits for a third answer
+    wait_for(lambda: len(answers.read()) == 2, 60)
+    token = cluster.status_url.rstrip("/").rpartition("/")[2].encode()
+    assert len(token) >= 32
+    described = vars(cluster) | {"_session": None, "cluster_info": cluster.cluster_info}
+    places = {"the cluster": repr(described).encode(), "programs": repr(answers.read()).encode()}
+    for place, content in (places | what_others_may_read(sc)).items():
+        assert token not in content, place
+    (tmp_path / "2-0.json").write_text("0")
+    cluster.shutdown(timeout=60)
+    assert isinstance(cluster.cluster_id, int) and cluster.cluster_id == cluster.cluster_meta["id"]
 
 
 def test_forms_of_a_key_are_found():

@@ -339,7 +339,7 @@ def test_column_that_is_not_there(sc):
 def test_arguments_of_another_kind_are_refused_by_name(sc, answers):
     """At once, and the cluster goes on."""
     cluster = start(sc, answers.program(take_all))
-    rdd = sc.parallelize(range(10), 2)
+    rdd, frame = sc.parallelize(range(10), 2), SparkSession(sc).range(3)
     refused = [
         (TypeError, lambda: cluster.train(rdd, "2"), r"num_epochs is a whole number; found '2' \(str\)"),
         (TypeError, lambda: cluster.train(rdd, True), "num_epochs is a whole number"),
@@ -348,8 +348,8 @@ def test_arguments_of_another_kind_are_refused_by_name(sc, answers):
         (TypeError, lambda: cluster.train(rdd, 1, "600"), "feed_timeout is a number of seconds"),
         (ValueError, lambda: cluster.train(rdd, 1, -1), "feed_timeout .* not negative, found -1"),
         (TypeError, lambda: cluster.train([1, 2, 3], 1), "expected an RDD or a DataFrame"),
-        (TypeError, lambda: cluster.train(SparkSession(sc).range(3), 1, input_mapping=["id"]), "input_mapping is a dict"),
-        (TypeError, lambda: cluster.train(SparkSession(sc).range(3), 1, columns=["id"]), "columns is a dict"),
+        (TypeError, lambda: cluster.train(frame, 1, input_mapping=["id"]), "input_mapping is a dict"),
+        (TypeError, lambda: cluster.train(frame, 1, columns=["id"]), "columns is a dict"),
         (TypeError, lambda: cluster.inference(rdd, feed_timeout="1"), "feed_timeout is a number of seconds"),
         (TypeError, lambda: cluster.shutdown("ssc"), "ssc is a StreamingContext"),
         (TypeError, lambda: cluster.shutdown(grace_secs="1"), "grace_secs is a number of seconds"),
