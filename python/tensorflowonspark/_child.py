@@ -259,8 +259,20 @@ def exit_code(error: SystemExit) -> int:
     return 1
 
 
+_FLUSH_S = 5.0  # for files to take what is left; one that never does must not keep the program
+
+
+def flush() -> None:
+    """Writes what is left in open files, also in those that the program has not closed. In a thread of its own: a
+    daemon thread of the program's may hold a file in a write that does not end."""
+    thread = threading.Thread(target=flush_files, daemon=True)
+    thread.start()
+    thread.join(_FLUSH_S)
+
+
 def flush_files() -> None:
-    """Writes what is left in open files, also in those that the program has not closed."""
+    import ctypes
+
     files = [each for each in gc.get_objects() if issubclass(type(each), _io._IOBase)]
     files.sort(key=lambda each: not isinstance(each, _io.TextIOWrapper))  # text goes to files of bytes first
     for file in [sys.stdout, sys.stderr, *files]:
@@ -268,12 +280,13 @@ def flush_files() -> None:
             file.flush()
         except Exception:  # it is closed, or nobody reads it any more
             pass
+    ctypes.CDLL(None).fflush(None)  # those of C
 
 
 def leave(code: int) -> NoReturn:
     """Ends as the interpreter would: waits for threads, calls exit handlers, writes what is left. But it does not take
     the modules apart: that takes TensorFlow a second or more, and the kernel no time."""
-    for step in (threading._shutdown, atexit._run_exitfuncs, flush_files):
+    for step in (threading._shutdown, atexit._run_exitfuncs, flush):
         try:
             step()
         except BaseException as error:

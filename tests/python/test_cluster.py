@@ -274,6 +274,7 @@ def test_what_a_program_does_at_its_end(sc, tmp_path, capfd):
     def main(args, ctx):
         import atexit
         import builtins
+        import ctypes
         import logging.handlers
         import multiprocessing
         import os
@@ -304,6 +305,9 @@ def test_what_a_program_does_at_its_end(sc, tmp_path, capfd):
         logger.warning("kept until the end")
         builtins.left_open = open(os.path.join(args, "open"), "w")  # modules hold it until the end
         builtins.left_open.write("not closed")
+        library = ctypes.CDLL(None)
+        library.fopen.restype = ctypes.c_void_p
+        library.fputs(b"by C", ctypes.c_void_p(library.fopen(os.path.join(args, "of C").encode(), b"w")))
         sys.stdout.write("no end of line")
 
     TFCluster.run(sc, main, str(tmp_path), 1, 0).shutdown()
@@ -311,8 +315,27 @@ def test_what_a_program_does_at_its_end(sc, tmp_path, capfd):
     assert (tmp_path / "process").read_text() == "there"
     assert (tmp_path / "log").read_text() == "kept until the end\n"
     assert (tmp_path / "open").read_text() == "not closed"
+    assert (tmp_path / "of C").read_text() == "by C"
     errors = capfd.readouterr().err
     assert "no end of line" in errors and "ZeroDivisionError" in errors and "SystemExit: 7" in errors
+
+
+def test_file_that_takes_nothing_does_not_keep_a_program(sc):
+    """A daemon thread writes to a pipe that nobody reads, and has its file for as long as that."""
+
+    def main(args, ctx):
+        import os
+        import threading
+        import time
+
+        read, write = os.pipe()
+        file = open(write, "wb")
+        threading.Thread(target=file.write, args=[bytes(1 << 20)], daemon=True).start()
+        time.sleep(0.5)  # it writes by now
+
+    begin = time.monotonic()
+    TFCluster.run(sc, main, None, 1, 0).shutdown(timeout=60)
+    assert time.monotonic() - begin < 40
 
 
 def test_program_has_an_excepthook(sc, capfd):
