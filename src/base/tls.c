@@ -225,6 +225,11 @@ bool tfos__tls_is_ready(const tfos__tls *tls)
     return tls->ready;
 }
 
+bool tfos__tls_was_greeted(const tfos__tls *tls)
+{
+    return SSL_session_reused(tls->ssl) == 1;
+}
+
 static tfos_status fail_handshake(tfos_error *error)
 {
     tfos_status status =

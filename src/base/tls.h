@@ -44,6 +44,10 @@ tfos_status tfos__tls_take(tfos__tls *tls, tfos__buffer *out, tfos_error *error)
 /* Whether the handshake is over: the peer has the key. */
 bool tfos__tls_is_ready(const tfos__tls *tls);
 
+/* On the side of a server, before that: whether the peer's first message was made with the key. It may be somebody else
+ * who repeats what was recorded; then the handshake will not end well. */
+bool tfos__tls_was_greeted(const tfos__tls *tls);
+
 /* A secret for one purpose, made of the cluster key. Who has it knows nothing of the key. */
 tfos_status tfos__key_derive(const uint8_t key[TFOS__KEY_BYTES], const char *purpose, uint8_t out[TFOS__KEY_BYTES],
                              tfos_error *error);

@@ -4,7 +4,6 @@
 #include "cluster/dial.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -236,25 +235,22 @@ tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[T
     return TFOS_OK;
 }
 
-tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t timeout_ms,
-                              const tfos__patience *patience, tfos__dial **out, tfos_error *error)
+tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const tfos__patience *patience,
+                             tfos__dial **out, tfos_error *error)
 {
     tfos__dial *dial = calloc(1, sizeof *dial);
     if (dial == NULL) {
         close(socket);
+        tfos__tls_free(tls);
+        tfos__buffer_reset(plain);
         return tfos__fail_memory(error, sizeof *dial);
     }
     dial->socket = socket;
     dial->patience = patience != NULL ? *patience : (tfos__patience){0};
+    dial->tls = tls;
+    dial->plain = *plain;
+    *plain = (tfos__buffer){0};
     snprintf(dial->peer, sizeof dial->peer, "a task on another host");
-    tfos__socket_keep_alive(socket);
-    tfos_status status = fcntl(socket, F_SETFL, O_NONBLOCK) == 0 ? TFOS_OK : tfos__fail_errno(error, errno, "a socket");
-    status = status == TFOS_OK ? tfos__tls_new(context, &dial->tls, error) : status;
-    status = status == TFOS_OK ? shake_hands(dial, deadline_after(timeout_ms), error) : status;
-    if (status != TFOS_OK) {
-        tfos__dial_close(dial);
-        return status;
-    }
     *out = dial;
     return TFOS_OK;
 }

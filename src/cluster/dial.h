@@ -18,10 +18,10 @@ typedef struct tfos__patience {
 tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
                             int64_t timeout_ms, const tfos__patience *patience, tfos__dial **out, tfos_error *error);
 
-/* The other end: takes over a socket that was accepted, whatever the result, and sees the handshake through. `context`
- * must outlive it. */
-tfos_status tfos__dial_answer(int socket, tfos__tls_context *context, int64_t timeout_ms,
-                              const tfos__patience *patience, tfos__dial **out, tfos_error *error);
+/* The other end, whose handshake is over or goes on while messages are waited for: takes over, whatever the result, a
+ * socket that was accepted and does not block, its TLS, whose context must outlive it, and what was received. */
+tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const tfos__patience *patience,
+                             tfos__dial **out, tfos_error *error);
 void tfos__dial_close(tfos__dial *dial);
 
 /* Has the kernel notice within about a minute that the host at the other end of a TCP connection is gone, whether

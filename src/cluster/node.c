@@ -422,7 +422,7 @@ tfos__node_exit tfos__node_run(void)
         uv_run(&node.loop, UV_RUN_DEFAULT);
         code = node.exit;
     }
-    tfos__feed_leave_far();
+    tfos__feed_leave_far(&node);
     let_keeper_go(&node);
     return code;
 }

@@ -446,7 +446,7 @@ void tfos__feed_accept_again(tfos__node_feed *feed)
         uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection);
     }
     if (!uv_is_active((uv_handle_t *)&feed->far_poll)) {
-        uv_poll_start(&feed->far_poll, UV_READABLE, tfos__feed_on_visitor);
+        tfos__feed_open_door(feed);
     }
 }
 

@@ -66,6 +66,9 @@ typedef struct tfos__feed_pending {
     int fds[TFOS__PACKET_FDS_MOST]; /* ours; -1 behind the last */
 } tfos__feed_pending;
 
+/* Somebody elsewhere who has not shown the key yet. */
+typedef struct tfos__feed_stranger tfos__feed_stranger;
+
 typedef struct tfos__node_feed {
     char name[64];
     uint8_t token[TFOS__KEY_BYTES];
@@ -74,7 +77,13 @@ typedef struct tfos__node_feed {
     uv_poll_t listener_poll;
     tfos__port far; /* where producers elsewhere come */
     uv_poll_t far_poll;
-    tfos__tls_context *tls; /* for them */
+    tfos__tls_context *tls;         /* for them */
+    tfos__feed_stranger *strangers; /* in the order in which they came */
+    size_t stranger_count;
+    uv_timer_t door_timer;  /* for the first of them … */
+    int64_t handshake_ms;   /* … who has so much time */
+    uint64_t refused;       /* connections, so far … */
+    unsigned refusals_told; /* … and a bit for each kind that was noted */
     tfos__bell *bell;       /* of the child */
     int child;              /* our end of the child's socket; -1: there is none */
     uv_poll_t child_poll;
@@ -147,12 +156,18 @@ void tfos__feed_watch(tfos__node *node, tfos__feed_lane *lane);
 /* What is left in a lane is not consumed any more. */
 void tfos__feed_settle(tfos__node *node, tfos__feed_lane *lane);
 
-/* ---- node_feed_remote.c: producers elsewhere ---- */
-
-void tfos__feed_on_visitor(uv_poll_t *poll, int code, int events);
+/* ---- node_feed_door.c: who comes from elsewhere ---- */
 
 /* Listens on one of these ports, or on any. Needs the cluster key. */
 tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error);
+
+/* Accepts again, after a pause. */
+void tfos__feed_open_door(tfos__node_feed *feed);
+
+/* ---- node_feed_remote.c: producers elsewhere ---- */
+
+/* Takes over a connection whose other end has the key, and what it has said so far. */
+void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain);
 
 /* ---- node_feed_child.c: the child, and what the coordinator has to say to it ---- */
 

@@ -1,8 +1,9 @@
-/* Producers elsewhere. Each has a connection over TLS and a thread of its own here, which is to this node what any
- * producer on its machine is: it asks for a lane through the node's own Unix socket, so that memory, fences and ends
- * are dealt with in one place. The thread commits entries as they come and says what has become of them, and how much
- * room there is: nothing is sent that does not fit, so it always reads and commits, whatever the program does. */
-#include <errno.h>
+/* Producers elsewhere, who have shown the key (node_feed_door.c). Each has a connection over TLS and a thread of its
+ * own here, which is to this node what any producer on its machine is: it asks for a lane through the node's own Unix
+ * socket, so that memory, fences and ends are dealt with in one place. The thread commits entries as they come and says
+ * what has become of them, and how much room there is: nothing is sent that does not fit, so it always reads and
+ * commits, whatever the program does. */
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,12 +18,12 @@
 #include "base/status.h"
 #include "cluster/feeder.h"
 #include "cluster/node_feed.h"
+#include "cluster/note.h"
 
 enum {
-    THREADS_MOST = 512,
-    HANDSHAKE_MS = 10000,
-    BUSY_MS = 2,  /* between looks at a lane that has rows, or results */
-    IDLE_MS = 50, /* … that has none */
+    THREADS_MOST = 512, /* producers elsewhere at a time */
+    BUSY_MS = 2,        /* between looks at a lane that has rows, or results */
+    IDLE_MS = 50,       /* … that has none */
 };
 
 static atomic_int thread_count;
@@ -34,9 +35,12 @@ static bool is_leaving(void *context)
     return atomic_load(&leaving);
 }
 
-void tfos__feed_leave_far(void)
+void tfos__feed_leave_far(const tfos__node *node)
 {
     enum { PATIENCE_MS = 2000 };
+    if (node->feed != NULL && node->feed->refused > 1) {
+        tfos__note("%" PRIu64 " connections to the port of the feed did not show the key", node->feed->refused);
+    }
     atomic_store(&leaving, true);
     for (int waited = 0; waited < PATIENCE_MS && atomic_load(&thread_count) > 0; waited += 5) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -44,10 +48,7 @@ void tfos__feed_leave_far(void)
 }
 
 typedef struct visitor {
-    int socket;
-    tfos__tls_context *tls;
     char name[64]; /* of the node's Unix socket */
-
     tfos__dial *dial;
     tfos_feeder self; /* what we are to the node; only what feeder_place.c needs */
     bool asked;
@@ -321,10 +322,6 @@ static tfos_status receive_visitor(visitor *v, tfos_error *error)
 {
     char line[128];
     int count = snprintf(line, sizeof line, "0\there\t%s\t0\t0\n", v->name);
-    const tfos__patience patience = {is_leaving, NULL};
-    int socket = v->socket;
-    v->socket = -1;
-    TFOS_TRY(tfos__dial_answer(socket, v->tls, HANDSHAKE_MS, &patience, &v->dial, error));
     TFOS_TRY(tfos__bell_new(&v->self.bell, error));
     v->self.local_most = 1;
     TFOS_TRY(tfos__feeder_find_places(&v->self, line, (size_t)count, error));
@@ -338,25 +335,27 @@ static tfos_status receive_visitor(visitor *v, tfos_error *error)
     }
 }
 
-static void *run(void *context)
+static void free_visitor(visitor *v)
 {
-    visitor *v = context;
-    tfos_error error;
-    /* However it ends, the other side learns of it: by what was said, or because the connection closes. */
-    if (receive_visitor(v, &error) != TFOS_OK && v->dial != NULL && v->told) {
-        while (say_all(v, NULL) == TFOS_OK && has_results(v)) {}
-    }
     for (size_t i = 0; i < v->self.place_count; i++) {
         tfos__place_reset(&v->self.places[i]);
     }
     free(v->self.places);
     tfos__bell_free(v->self.bell);
     tfos__dial_close(v->dial);
-    if (v->socket >= 0) {
-        close(v->socket);
-    }
     tfos__secret_wipe(v->self.token, sizeof v->self.token);
     free(v);
+}
+
+static void *run(void *context)
+{
+    visitor *v = context;
+    tfos_error error;
+    /* However it ends, the other side learns of it: by what was said, or because the connection closes. */
+    if (receive_visitor(v, &error) != TFOS_OK && v->told) {
+        while (say_all(v, NULL) == TFOS_OK && has_results(v)) {}
+    }
+    free_visitor(v);
     atomic_fetch_sub(&thread_count, 1);
     return NULL;
 }
@@ -383,38 +382,31 @@ static bool start_thread(visitor *v)
     return code == 0;
 }
 
-void tfos__feed_on_visitor(uv_poll_t *poll, int code, int events)
+void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain)
 {
-    tfos__node *node = poll->data;
-    tfos__node_feed *feed = node->feed;
-    (void)code;
-    (void)events;
-    int socket = tfos__feed_accept(poll, feed->far.socket, 0);
-    visitor *v = socket >= 0 ? calloc(1, sizeof *v) : NULL;
+    static const tfos__patience patience = {is_leaving, NULL};
+    const tfos__node_feed *feed = node->feed;
+    tfos__dial *dial;
+    tfos_error error;
+    if (tfos__dial_adopt(socket, tls, plain, &patience, &dial, &error) != TFOS_OK) {
+        return; /* it sees that nobody is there */
+    }
+    visitor *v = calloc(1, sizeof *v);
     if (v == NULL) {
-        if (socket >= 0) {
-            close(socket);
-        }
+        tfos__dial_close(dial);
         return;
     }
-    v->socket = socket;
-    v->tls = feed->tls;
+    v->dial = dial;
     v->said_committed = UINT64_MAX; /* something is said at once */
     memcpy(v->name, feed->name, sizeof v->name);
     memcpy(v->self.token, feed->token, sizeof v->self.token);
     if (!start_thread(v)) {
-        close(socket);
-        free(v);
+        static bool told;
+        if (!told) {
+            told = true;
+            tfos__node_note(node, "a task of another host is sent away: as many feed this node as can (%d)",
+                            THREADS_MOST);
+        }
+        free_visitor(v);
     }
-}
-
-tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error)
-{
-    tfos__node_feed *feed = node->feed;
-    TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, node->orders.key, TFOS__FEED_PLANE_PURPOSE, &feed->tls, error));
-    TFOS_TRY(tfos__port_reserve(ports, &feed->far, error));
-    int code = uv_poll_init(&node->loop, &feed->far_poll, feed->far.socket);
-    feed->far_poll.data = node;
-    code = code == 0 ? uv_poll_start(&feed->far_poll, UV_READABLE, tfos__feed_on_visitor) : code;
-    return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks of other hosts");
 }

@@ -265,7 +265,7 @@ void tfos__node_feed_end(tfos__node *node);
 void tfos__node_feed_say_all(tfos__node *node);
 
 /* Waits, for a moment, for the threads of producers elsewhere. */
-void tfos__feed_leave_far(void);
+void tfos__feed_leave_far(const tfos__node *node);
 
 /* Adds how many rows the program was fed, has taken and never will take. */
 void tfos__node_feed_count(const tfos__node *node, tfos__message *message);

@@ -383,6 +383,18 @@ void helper_cluster_wait_hungry(helper_cluster *it)
     }
 }
 
+long helper_cluster_node_pid(helper_cluster *it)
+{
+    for (int64_t deadline = tfos__clock_ms() + 20000; it->status.size == 0;) {
+        assert_true(tfos__clock_ms() < deadline);
+        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
+        helper_cluster_pump(it, 50);
+    }
+    const char *pid = strstr((const char *)it->status.data, "\"pid\":");
+    assert_non_null(pid);
+    return strtol(pid + 6, NULL, 10);
+}
+
 uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *options)
 {
     uint64_t feed = 0;

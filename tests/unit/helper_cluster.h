@@ -44,6 +44,9 @@ void helper_cluster_expect_event(helper_cluster *it, const char *text, int64_t m
 /* Waits until every program waits for rows. */
 void helper_cluster_wait_hungry(helper_cluster *it);
 
+/* The process of the first node. */
+long helper_cluster_node_pid(helper_cluster *it);
+
 /* The usual feed of so many partitions. */
 tfos_feed_options helper_feed_of(int64_t partitions);
 

@@ -34,6 +34,7 @@ typedef struct answerer {
     int listener;
     tfos__tls_context *tls;
     tfos__dial *dial;
+    bool heard;
 } answerer;
 
 static int listen_here(uint16_t *port)
@@ -52,9 +53,13 @@ static int listen_here(uint16_t *port)
 static void *answer(void *context)
 {
     answerer *self = context;
-    int socket = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (socket < 0 || tfos__dial_answer(socket, self->tls, FEW_MS, NULL, &self->dial, NULL) != TFOS_OK) {
-        self->dial = NULL;
+    tfos__message hello;
+    tfos__buffer plain = {0};
+    tfos__tls *tls;
+    int socket = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket >= 0 && tfos__tls_new(self->tls, &tls, NULL) == TFOS_OK &&
+        tfos__dial_adopt(socket, tls, &plain, NULL, &self->dial, NULL) == TFOS_OK) {
+        self->heard = tfos__dial_receive(self->dial, FEW_MS, &hello, NULL) == TFOS_OK; /* the handshake with it */
     }
     return NULL;
 }
@@ -63,6 +68,7 @@ static void connect_two(tfos__dial **a, tfos__dial **b, answerer *self)
 {
     uint16_t port;
     pthread_t thread;
+    tfos__message hello;
     tfos_error error;
     self->listener = listen_here(&port);
     assert_int_equal(tfos__tls_context_new(TFOS__TLS_SERVER, key, PURPOSE, &self->tls, &error), TFOS_OK);
@@ -70,8 +76,10 @@ static void connect_two(tfos__dial **a, tfos__dial **b, answerer *self)
     if (tfos__dial_open("127.0.0.1", port, key, PURPOSE, FEW_MS, NULL, a, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
+    tfos__message_init(&hello, TFOS__MESSAGE_HELLO);
+    assert_int_equal(tfos__dial_send(*a, &hello, &error), TFOS_OK);
     pthread_join(thread, NULL);
-    assert_non_null(self->dial);
+    assert_true(self->heard);
     *b = self->dial;
     close(self->listener);
 }

@@ -342,18 +342,6 @@ static long waits_of(long pid)
     return all;
 }
 
-static long find_node(helper_cluster *it)
-{
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; it->status.size == 0;) {
-        assert_true(tfos__clock_ms() < deadline);
-        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
-        helper_cluster_pump(it, 50);
-    }
-    const char *pid = strstr((const char *)it->status.data, "\"pid\":");
-    assert_non_null(pid);
-    return strtol(pid + 6, NULL, 10);
-}
-
 /* A task that has all its results and computes its next rows costs its node nothing. */
 static void test_a_quiet_task(void **state)
 {
@@ -375,7 +363,7 @@ static void test_a_quiet_task(void **state)
         got += tfos_batch_rows(results);
         tfos_batch_free(results);
     }
-    long node = find_node(&it);
+    long node = helper_cluster_node_pid(&it);
     long before = waits_of(node);
     helper_cluster_pump(&it, 1000);
     long waits = waits_of(node) - before;
@@ -415,7 +403,7 @@ static void accept_at_the_limit(bool far)
     const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    long node = find_node(&it);
+    long node = helper_cluster_node_pid(&it);
     assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, NULL, &before), 0);
     const struct rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
     assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, &none, NULL), 0);
