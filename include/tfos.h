@@ -1059,6 +1059,27 @@ TFOS_API const tfos_schema *tfos_spark_rows_schema(const tfos_spark_rows *rows);
 TFOS_API tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, size_t bytes, size_t *used,
                                             tfos_error *error);
 
+/* The rows are for this feeder: those that its lanes have no room for are refused before they are copied.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API void tfos_spark_rows_limit(tfos_spark_rows *rows, const tfos_feeder *feeder);
+
+/* Looks whether the row that comes next can be fed at all, before its bytes are copied. `head` is its beginning: the
+ * words that say what is null, and a slot of 8 bytes for each column. LIMIT: it has no room in a lane, as far as
+ * tfos_spark_rows_limit has told. Only where every row before it was appended.
+ *
+ * Owner: `head` stays the caller's.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_rows_check(const tfos_spark_rows *rows, const void *head, tfos_error *error);
+
+/* The error for a row, the next to be appended, that has so many bytes in column `index`, more than the form allows.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per object. */
+TFOS_API tfos_status tfos_spark_rows_refuse(const tfos_spark_rows *rows, size_t index, int64_t bytes,
+                                            tfos_error *error);
+
 /* How the values of a column lie in a tfos_spark_vector. */
 typedef struct tfos_spark_form {
     char value; /* by JNI's letters: Z B S I J F D for numbers, of their width in Java; L for bytes */
@@ -1067,6 +1088,7 @@ typedef struct tfos_spark_form {
      * the highest first. */
     int precision;
     int scale;
+    int64_t row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_limit */
 } tfos_spark_form;
 
 /* The form of column `index`. False: it can only come in rows.

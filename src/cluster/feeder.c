@@ -472,7 +472,7 @@ static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos
 }
 
 /* Nobody has room at the moment: is there hope? END: yes. */
-static tfos_status look_for_hope(const tfos_feeder *feeder, size_t row_bytes, tfos_error *error)
+static tfos_status look_for_hope(const tfos_feeder *feeder, tfos_error *error)
 {
     size_t left = 0;
     for (size_t i = 0; i < feeder->place_count; i++) {
@@ -481,13 +481,6 @@ static tfos_status look_for_hope(const tfos_feeder *feeder, size_t row_bytes, tf
         if (place->fenced) {
             return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
                               feeder->id.partition);
-        }
-        if (place->lane != NULL && !place->finished && row_bytes > tfos__lane_ring_bytes(place->lane)) {
-            return tfos__fail(error, TFOS_LIMIT,
-                              "row %" PRIu64 " of partition %" PRIu64
-                              " takes %zu bytes, more than a lane has: %zu. Set "
-                              "feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
-                              feeder->row, feeder->id.partition, row_bytes, tfos__lane_ring_bytes(place->lane));
         }
     }
     return left > 0
@@ -501,6 +494,9 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
 {
     size_t row = tfos__entry_batch_bytes(batch, first, 1);
     for (;;) {
+        if ((int64_t)row > tfos__feeder_least_lane(feeder)) {
+            return tfos__feeder_refuse_row(feeder, batch, first, row, error);
+        }
         choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
@@ -515,7 +511,7 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
                 return status;
             }
         }
-        tfos_status status = look_for_hope(feeder, row, error);
+        tfos_status status = look_for_hope(feeder, error);
         if (status != TFOS_END) {
             return explain_refusal(feeder, status, error);
         }
@@ -633,7 +629,7 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
     for (size_t i = 0; i < feeder->place_count; i++) {
         look_whether_finished(&feeder->places[i]);
         if (feeder->places[i].fenced) {
-            return explain_refusal(feeder, look_for_hope(feeder, 0, error), error);
+            return explain_refusal(feeder, look_for_hope(feeder, error), error);
         }
     }
     TFOS_TRY(end_places(feeder, error));

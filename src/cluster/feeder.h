@@ -81,6 +81,7 @@ struct tfos_feeder {
     bool acknowledged; /* the coordinator knows that nothing is left to be done */
     bool held_back;    /* not every program reads yet: those that do are given no more than they need */
     int64_t batch_bytes;
+    int64_t lane_bytes; /* of lanes that have yet to come, by the settings */
 
     int64_t told_ms;    /* when the coordinator was told how far we are, … */
     uint64_t told_sent; /* … and what */
@@ -112,6 +113,15 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error);
 
 /* Tells the coordinator how far we are, for reports: now, or unless that was a moment ago. */
 void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now);
+
+/* ---- feeder_limit.c ---- */
+
+/* Bytes that the smallest lane has, which is where a row may have to go. */
+int64_t tfos__feeder_least_lane(const tfos_feeder *feeder);
+
+/* LIMIT, for a row of a batch that takes so many. Another attempt would meet the same: the whole feed fails. */
+tfos_status tfos__feeder_refuse_row(tfos_feeder *feeder, const tfos_batch *batch, int64_t first, size_t bytes,
+                                    tfos_error *error);
 
 /* ---- feeder_results.c ---- */
 

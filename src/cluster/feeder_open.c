@@ -156,6 +156,10 @@ static tfos_status read_settings(tfos_feeder *feeder, const tfos__message *ticke
     if (status == TFOS_OK) {
         status = tfos__setting_number(TFOS__SETTING_FEED_LOCAL, given, &feeder->local_most, error);
     }
+    if (status == TFOS_OK) {
+        status = tfos__setting_number(TFOS__SETTING_FEED_LANE_BYTES, given, &feeder->lane_bytes, error);
+    }
+    feeder->lane_bytes = (int64_t)tfos__lane_round((size_t)feeder->lane_bytes);
     free(list);
     return status;
 }

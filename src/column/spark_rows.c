@@ -12,6 +12,7 @@
 
 #include "column/batch.h"
 #include "column/spark_batch.h"
+#include "column/spark_limit.h"
 #include "column/spark_row.h"
 
 enum {
@@ -31,7 +32,9 @@ struct tfos_spark_rows {
     size_t bytes;           /* in it */
     int64_t first;          /* number of its first row in the partition */
     bool failed;
-    uint64_t *nulls; /* for each 64 columns: which of them are null in one of the rows at hand */
+    uint64_t partition; /* for messages */
+    int64_t lane_bytes; /* that a row has room in; 0: nobody has said so */
+    uint64_t *nulls;    /* for each 64 columns: which of them are null in one of the rows at hand */
     tfos__spark_part part[ROWS_AT_A_TIME];
 };
 
@@ -102,6 +105,49 @@ void tfos_spark_rows_skip(tfos_spark_rows *rows, int64_t count)
 {
     assert(count >= 0 && rows->rows == 0);
     rows->first += count;
+}
+
+/* ---- limits ---- */
+
+void tfos__spark_rows_limit(tfos_spark_rows *rows, uint64_t partition, int64_t lane_bytes)
+{
+    rows->partition = partition;
+    rows->lane_bytes = lane_bytes;
+}
+
+static tfos_status refuse(const tfos_spark_rows *rows, size_t column, int64_t column_bytes, int64_t bytes,
+                          tfos_error *error)
+{
+    return tfos__large_row_fail(&(tfos__large_row){.row = (uint64_t)(rows->first + rows->rows),
+                                                   .partition = rows->partition,
+                                                   .bytes = bytes,
+                                                   .column = rows->columns.at[column].field.name,
+                                                   .column_bytes = column_bytes,
+                                                   .lane_bytes = rows->lane_bytes},
+                                error);
+}
+
+tfos_status tfos_spark_rows_check(const tfos_spark_rows *rows, const void *head, tfos_error *error)
+{
+    const uint8_t *slots = (const uint8_t *)head + tfos__spark_null_bytes(rows->columns.count);
+    size_t largest = 0;
+    int64_t most = 0;
+    int64_t all = 0;
+    for (size_t i = 0; i < rows->columns.count; i++) {
+        bool null = (tfos__load_u64((const uint8_t *)head + i / 64 * 8) >> (i % 64) & 1) != 0;
+        int64_t size = (int64_t)(tfos__load_u64(slots + i * 8) & UINT32_MAX); /* in the lower half; its place above */
+        int64_t least = null ? 0 : tfos__spark_row_least(&rows->columns.at[i], size);
+        all += least;
+        largest = least > most ? i : largest;
+        most = tfos__max_i64(most, least);
+    }
+    return rows->lane_bytes == 0 || all <= rows->lane_bytes ? TFOS_OK : refuse(rows, largest, most, all, error);
+}
+
+tfos_status tfos_spark_rows_refuse(const tfos_spark_rows *rows, size_t index, int64_t bytes, tfos_error *error)
+{
+    assert(index < rows->columns.count);
+    return refuse(rows, index, bytes, bytes, error);
 }
 
 /* ---- append ---- */
@@ -234,6 +280,7 @@ bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_
     }
     *out = (tfos_spark_form){
         .value = letters[column->kind], .lists = column->lists, .precision = column->precision, .scale = column->scale};
+    out->row_bytes = rows->lane_bytes > 0 ? tfos__spark_vector_most(column, rows->lane_bytes) : INT64_MAX;
     return true;
 }
 

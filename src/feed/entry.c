@@ -129,18 +129,24 @@ static size_t level_bytes(const part *rows)
     return bytes;
 }
 
+size_t tfos__entry_column_bytes(const tfos_batch *batch, size_t index, int64_t first, int64_t count)
+{
+    part rows = {tfos_batch_column(batch, index), first, count};
+    size_t bytes = level_bytes(&rows);
+    while (rows.vector->child != NULL) {
+        rows = child_part(&rows);
+        bytes += level_bytes(&rows);
+    }
+    return bytes;
+}
+
 size_t tfos__entry_batch_bytes(const tfos_batch *batch, int64_t first, int64_t count)
 {
     assert(first >= 0 && count >= 0 && first + count <= tfos_batch_rows(batch));
     size_t bytes = TFOS__ENTRY_HEADER_BYTES;
     size_t columns = tfos_schema_field_count(tfos_batch_schema(batch));
     for (size_t i = 0; i < columns; i++) {
-        part rows = {tfos_batch_column(batch, i), first, count};
-        bytes += level_bytes(&rows);
-        while (rows.vector->child != NULL) {
-            rows = child_part(&rows);
-            bytes += level_bytes(&rows);
-        }
+        bytes += tfos__entry_column_bytes(batch, i, first, count);
     }
     return bytes;
 }

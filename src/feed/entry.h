@@ -34,6 +34,9 @@ typedef struct tfos__entry {
 /* Bytes that rows `first` to `first + count` of a batch take as an entry. */
 size_t tfos__entry_batch_bytes(const tfos_batch *batch, int64_t first, int64_t count);
 
+/* … and how many of them are of one column. */
+size_t tfos__entry_column_bytes(const tfos_batch *batch, size_t index, int64_t first, int64_t count);
+
 /* Writes them; `to` has that much room and is aligned to 64. */
 void tfos__entry_write_batch(const tfos_batch *batch, int64_t first, int64_t count, uint64_t first_row, uint8_t *to);
 

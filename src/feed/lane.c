@@ -168,16 +168,22 @@ static tfos_status open_lane(int fd, size_t ring_bytes, tfos__lane **out, tfos_e
     return TFOS_OK;
 }
 
+size_t tfos__lane_round(size_t ring_bytes)
+{
+    size_t rounded = TFOS__LANE_LEAST_BYTES;
+    while (rounded < ring_bytes) {
+        rounded *= 2;
+    }
+    return rounded;
+}
+
 tfos_status tfos__lane_new(size_t ring_bytes, const tfos__lane_id *id, tfos__lane **out, tfos_error *error)
 {
     if (ring_bytes > TFOS__LANE_MOST_BYTES) {
         return tfos__fail(error, TFOS_LIMIT, "a lane has at most %d bytes, %zu were asked for: lower feed.lane_bytes",
                           TFOS__LANE_MOST_BYTES, ring_bytes);
     }
-    size_t rounded = TFOS__LANE_LEAST_BYTES;
-    while (rounded < ring_bytes) {
-        rounded *= 2;
-    }
+    size_t rounded = tfos__lane_round(ring_bytes);
     int fd;
     tfos__lane *lane;
     TFOS_TRY(tfos__sealed_new("lane", bytes_before_ring() + rounded, &fd, error));

@@ -48,6 +48,9 @@ typedef struct tfos__lane_counts {
 
 enum { TFOS__LANE_LEAST_BYTES = 64 << 10, TFOS__LANE_MOST_BYTES = 1 << 30, TFOS__LANE_ALIGN = 64 };
 
+/* The bytes that a lane has of which so many are wanted: a power of two. */
+size_t tfos__lane_round(size_t ring_bytes);
+
 /* Makes a lane with a ring of at least `ring_bytes`, rounded up to a power of two. LIMIT beyond
  * TFOS__LANE_MOST_BYTES. */
 tfos_status tfos__lane_new(size_t ring_bytes, const tfos__lane_id *id, tfos__lane **out, tfos_error *error);

@@ -197,16 +197,33 @@ NATIVE(jlong, rowsAppend, jlong address, jlong block, jlong bytes)
     return (jlong)used;
 }
 
-NATIVE(jintArray, rowsForms, jlong address)
+NATIVE(void, rowsCheck, jlong address, jlong head)
 {
+    tfos_error error = {0};
+    if (tfos_spark_rows_check(rows_at(address)->rows, (const void *)(uintptr_t)head, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+    }
+}
+
+NATIVE(void, rowsRefuse, jlong address, jint column, jlong bytes)
+{
+    tfos_error error = {0};
+    if (tfos_spark_rows_refuse(rows_at(address)->rows, (size_t)column, bytes, &error) != TFOS_OK) {
+        throw_error(env, class, &error);
+    }
+}
+
+NATIVE(jlongArray, rowsForms, jlong address)
+{
+    enum { WORDS = 5 };
     (void)class;
     const rows *self = rows_at(address);
-    jintArray forms = self->levels > 0 ? (*env)->NewIntArray(env, (jsize)(self->columns * 4)) : NULL;
+    jlongArray forms = self->levels > 0 ? (*env)->NewLongArray(env, (jsize)(self->columns * WORDS)) : NULL;
     for (size_t i = 0; forms != NULL && i < self->columns; i++) {
         tfos_spark_form form;
         tfos_spark_rows_form(self->rows, i, &form);
-        const jint words[] = {form.value, form.lists, form.precision, form.scale};
-        (*env)->SetIntArrayRegion(env, forms, (jsize)(i * 4), 4, words);
+        const jlong words[WORDS] = {form.value, form.lists, form.precision, form.scale, form.row_bytes};
+        (*env)->SetLongArrayRegion(env, forms, (jsize)(i * WORDS), WORDS, words);
     }
     return forms;
 }
@@ -409,6 +426,13 @@ NATIVE(jlong, feederFed, jlong address)
     (void)env;
     (void)class;
     return tfos_feeder_fed(feeder_at(address)->feeder);
+}
+
+NATIVE(void, rowsLimit, jlong address, jlong feeder_address)
+{
+    (void)env;
+    (void)class;
+    tfos_spark_rows_limit(rows_at(address)->rows, feeder_at(feeder_address)->feeder);
 }
 
 NATIVE(void, feederSkip, jlong address, jlong count)

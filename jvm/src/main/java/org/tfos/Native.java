@@ -150,8 +150,14 @@ public final class Native {
     /** How many bytes at the beginning of {@code block} were appended. */
     public static native long rowsAppend(long rows, long block, long bytes);
 
-    /** Four numbers for each column: those of tfos_spark_form. Null: a column cannot come in vectors. */
-    public static native int[] rowsForms(long rows);
+    public static native void rowsLimit(long rows, long feeder);
+
+    public static native void rowsCheck(long rows, long head);
+
+    public static native void rowsRefuse(long rows, int column, long bytes);
+
+    /** Five numbers for each column: those of tfos_spark_form. Null: a column cannot come in vectors. */
+    public static native long[] rowsForms(long rows);
 
     /**
      * How many rows of vectors were appended.

@@ -45,6 +45,7 @@ final class FeedTask {
                 return;
             }
             try (SparkRows rows = new SparkRows(order.description)) {
+                rows.limit(feeder);
                 new FeedTask(context, order, feeder, rows).feed(source.iterator());
             }
         } catch (TfosException e) {
@@ -90,11 +91,19 @@ final class FeedTask {
 
     private boolean put(UnsafeRow row) {
         // Without rows there is room for any row.
-        if (!rows.fits(row) && !(append() && rows.fits(row))) {
+        if (!fits(row) && !(append() && fits(row))) {
             return false;
         }
         rows.put(row);
         return !isLate() || (append() && feedBatch());
+    }
+
+    private boolean fits(UnsafeRow row) {
+        try {
+            return rows.fits(row);
+        } catch (TfosException e) {
+            throw failed(e);
+        }
     }
 
     private boolean isLate() {
@@ -138,12 +147,20 @@ final class FeedTask {
     private boolean feedColumns(SparkColumns columns, ColumnarBatch batch, int first) {
         order.inColumns.add(batch.numRows() - first);
         for (int row = first; row < batch.numRows(); ) {
-            row += columns.put(batch, row);
+            row += put(columns, batch, row);
             if (!appendAll(columns::append) || (isLate() && !feedBatch())) {
                 return false;
             }
         }
         return true;
+    }
+
+    private int put(SparkColumns columns, ColumnarBatch batch, int row) {
+        try {
+            return columns.put(batch, row);
+        } catch (TfosException e) {
+            throw failed(e);
+        }
     }
 
     /** For vectors of sources that do not show what their lists are made of. */
@@ -189,10 +206,16 @@ final class FeedTask {
         try {
             return what.append();
         } catch (TfosException e) {
-            TfosException failure =
-                    new TfosException(e.status(), "partition " + context.partitionId() + ": " + e.reason(), e);
-            feeder.fail(failure);
-            throw failure;
+            throw failed(e);
         }
+    }
+
+    /** What is wrong with a row, another attempt would meet again: the whole feed fails. */
+    private TfosException failed(TfosException e) {
+        String place = "partition " + context.partitionId();
+        String reason = e.reason().contains(place) ? e.reason() : place + ": " + e.reason();
+        TfosException failure = new TfosException(e.status(), reason, e);
+        feeder.fail(failure);
+        return failure;
     }
 }

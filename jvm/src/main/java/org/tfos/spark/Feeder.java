@@ -78,6 +78,10 @@ public final class Feeder extends Handle {
         return schema == null ? null : new String(schema, StandardCharsets.UTF_8);
     }
 
+    long nativeAddress() {
+        return address();
+    }
+
     /** A row cannot be fed: the whole feed fails. */
     public void fail(TfosException failure) {
         byte[] reason = failure.reason().getBytes(StandardCharsets.UTF_8);

@@ -129,6 +129,7 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
             return;
         }
         rows = new SparkRows(plan.description);
+        rows.limit(feeder);
         if (plan.resultSchema != null) {
             writer = new RowWriter(plan.resultSchema, plan.results);
         }
@@ -194,7 +195,7 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
             UnsafeRow row = (UnsafeRow) input.next();
             UnsafeRow fed = plan.pair ? row.getStruct(0, plan.fed) : row;
             // Without rows there is room for any row.
-            if (!rows.fits(fed) && !(append() && rows.fits(fed))) {
+            if (!fits(fed) && !(append() && fits(fed))) {
                 stopFeeding();
                 return;
             }
@@ -210,6 +211,14 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
         }
         if (feedAll()) {
             stopFeeding();
+        }
+    }
+
+    private boolean fits(UnsafeRow row) {
+        try {
+            return rows.fits(row);
+        } catch (TfosException e) {
+            throw failed(e);
         }
     }
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class SparkColumns implements AutoCloseable {
     private static final int MOST_ROWS = 1024;
     private static final int FIRST_ROWS = 32;
-    private static final long PART_BYTES = 256 << 10;
+    private static final long PART_BYTES = SparkVector.PART_BYTES;
 
     private final SparkRows rows;
     private final SparkVector[] columns;
@@ -42,7 +42,10 @@ final class SparkColumns implements AutoCloseable {
         return true;
     }
 
-    /** Puts the rows of a batch from {@code first} on, as many as make a part. Returns how many. */
+    /**
+     * Puts the rows of a batch from {@code first} on, as many as make a part. Returns how many. Columns may have more
+     * of them: what comes too much is not looked at.
+     */
     int put(ColumnarBatch batch, int first) {
         count = Math.min(partRows, batch.numRows() - first);
         at = 0;
@@ -51,7 +54,10 @@ final class SparkColumns implements AutoCloseable {
         for (int i = 0; i < columns.length; i++) {
             ColumnVector from = batch.column(i);
             columns[i].clear();
-            columns[i].put(from, first, count);
+            count = columns[i].put(from, first, count);
+            if (count == 0) {
+                rows.refuse(i, columns[i].bytesOf(from, first, 1));
+            }
             bytes += columns[i].bytes();
             end = columns[i].tell(words, end);
         }

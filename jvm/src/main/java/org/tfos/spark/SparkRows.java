@@ -13,7 +13,7 @@ import org.tfos.Native;
  * heap, and cross to the native library a block at a time.
  */
 public final class SparkRows extends Handle {
-    private static final int FORM_WORDS = 4; // value, lists, precision, scale
+    private static final int FORM_WORDS = 5; // value, lists, precision, scale, bytes of a row
     private static final int SIZE_BYTES = 8; // in front of each row
     private static final long BLOCK_BYTES = 128 << 10;
 
@@ -43,13 +43,34 @@ public final class SparkRows extends Handle {
         return new String(Native.rowsSchema(address()), StandardCharsets.UTF_8);
     }
 
-    /** Whether there is room for a row. There always is in a block without rows. */
+    /** The rows are for this feeder: those that its lanes have no room for are refused, with the status LIMIT. */
+    void limit(Feeder feeder) {
+        Native.rowsLimit(address(), feeder.nativeAddress());
+    }
+
+    /** Whether there is room for a row. There always is in a block without rows, unless it cannot be fed at all. */
     public boolean fits(UnsafeRow row) {
         long bytes = SIZE_BYTES + (long) row.getSizeInBytes();
         if (end == 0 && bytes > capacity) {
+            check(row);
             makeRoom(bytes);
         }
         return bytes <= capacity - end;
+    }
+
+    /** From what stands at its beginning, the sizes of its columns, it is seen whether a row can be fed. */
+    private void check(UnsafeRow row) {
+        int columns = row.numFields();
+        long head = UnsafeRow.calculateBitSetWidthInBytes(columns) + (long) columns * Long.BYTES;
+        if (head <= capacity) {
+            Platform.copyMemory(row.getBaseObject(), row.getBaseOffset(), null, block, head);
+            Native.rowsCheck(address(), block);
+        }
+    }
+
+    /** Throws what is to be said of the next row, which has too many bytes in a column. */
+    void refuse(int column, long bytes) {
+        Native.rowsRefuse(address(), column, bytes);
     }
 
     /** Puts a row that fits into the block. */
@@ -80,11 +101,13 @@ public final class SparkRows extends Handle {
 
     /** Empty vectors, one for each column, to bring columns in. */
     SparkVector[] vectors() {
-        int[] forms = Native.rowsForms(address());
+        long[] forms = Native.rowsForms(address());
         SparkVector[] vectors = new SparkVector[forms.length / FORM_WORDS];
         for (int i = 0; i < vectors.length; i++) {
             int at = i * FORM_WORDS;
-            vectors[i] = SparkVector.of((char) forms[at], forms[at + 1], forms[at + 2], forms[at + 3]);
+            vectors[i] = SparkVector.of(
+                            (char) forms[at], (int) forms[at + 1], (int) forms[at + 2], (int) forms[at + 3])
+                    .bounded(forms[at + 4]);
         }
         return vectors;
     }

@@ -12,6 +12,10 @@ abstract class SparkVector implements AutoCloseable {
     /** Of a vector in the array that crosses to the native library: length, values, offsets, nulls. */
     static final int WORDS = 4;
 
+    /** Of a column, that are copied at a time; a row that has more comes alone. */
+    static final long PART_BYTES = 256 << 10;
+
+    private long most = Long.MAX_VALUE; // bytes of a row
     private final Memory nulls = new Memory();
     private boolean hasNulls;
     protected int length;
@@ -31,11 +35,23 @@ abstract class SparkVector implements AutoCloseable {
         return true;
     }
 
-    /** Adds rows of one of Spark's vectors. */
-    void put(ColumnVector from, int first, int count) {
+    /** As the vector of a column: a row of more bytes is not put, nor more rows than make a part. */
+    final SparkVector bounded(long rowBytes) {
+        most = rowBytes;
+        return this;
+    }
+
+    /** Whether a row of a column is too large, or one too many in its part. */
+    protected final boolean exceeds(long before, long bytes) {
+        return bytes > most || (before > 0 && most != Long.MAX_VALUE && before + bytes > PART_BYTES);
+    }
+
+    /** Adds rows of one of Spark's vectors. Returns how many; 0 when the first of them is too large. */
+    int put(ColumnVector from, int first, int count) {
         putNulls(from, first, count);
-        putValues(from, first, count);
-        length += count;
+        int done = putValues(from, first, count);
+        length += done;
+        return done;
     }
 
     private void putNulls(ColumnVector from, int first, int count) {
@@ -53,8 +69,11 @@ abstract class SparkVector implements AutoCloseable {
         }
     }
 
-    /** Adds the values of rows behind the {@code length} ones that are there. */
-    protected abstract void putValues(ColumnVector from, int first, int count);
+    /** Adds the values of rows behind the {@code length} ones that are there. Returns of how many. */
+    protected abstract int putValues(ColumnVector from, int first, int count);
+
+    /** Bytes that the values of rows have. */
+    abstract long bytesOf(ColumnVector from, int first, int count);
 
     void clear() {
         length = 0;
@@ -106,6 +125,11 @@ abstract class SparkVector implements AutoCloseable {
         }
 
         @Override
+        final long bytesOf(ColumnVector from, int first, int count) {
+            return (long) count * width;
+        }
+
+        @Override
         final int tell(long[] words, int at) {
             return tell(words, at, values.address(), 0);
         }
@@ -126,8 +150,9 @@ abstract class SparkVector implements AutoCloseable {
         }
 
         @Override
-        protected void putValues(ColumnVector from, int first, int count) {
+        protected int putValues(ColumnVector from, int first, int count) {
             numbers.copy(from, first, count, reserve(count));
+            return count;
         }
     }
 
@@ -143,7 +168,7 @@ abstract class SparkVector implements AutoCloseable {
         }
 
         @Override
-        protected void putValues(ColumnVector from, int first, int count) {
+        protected int putValues(ColumnVector from, int first, int count) {
             long address = reserve(count);
             for (int i = 0; i < count; i++) {
                 if (!from.isNullAt(first + i)) {
@@ -151,6 +176,7 @@ abstract class SparkVector implements AutoCloseable {
                     Platform.putLong(null, address + (long) i * Long.BYTES, unscaled);
                 }
             }
+            return count;
         }
     }
 
@@ -202,20 +228,60 @@ abstract class SparkVector implements AutoCloseable {
         }
 
         @Override
-        protected void putValues(ColumnVector from, int first, int count) {
+        protected int putValues(ColumnVector from, int first, int count) {
             boolean binary = from.dataType() instanceof BinaryType;
             reserveOffsets(count);
             for (int i = 0; i < count; i++) {
                 if (from.isNullAt(first + i)) {
                     endPart(i, 0);
-                } else if (precision > 0) {
-                    putBytes(i, bytesOf(from.getDecimal(first + i, precision, scale)));
-                } else if (binary) {
-                    putBytes(i, from.getBinary(first + i));
-                } else {
-                    putText(i, from.getUTF8String(first + i));
+                } else if (!(binary ? putBinary(from, first + i, i) : putOther(from, first + i, i))) {
+                    return i;
                 }
             }
+            return count;
+        }
+
+        /** Spark makes a copy of a binary value; it is not asked for one that is too large. */
+        private boolean putBinary(ColumnVector from, int row, int index) {
+            if (exceeds(end(), sizeOf(from, row))) {
+                return false;
+            }
+            putBytes(index, from.getBinary(row));
+            return true;
+        }
+
+        private boolean putOther(ColumnVector from, int row, int index) {
+            if (precision > 0) {
+                putBytes(index, bytesOf(from.getDecimal(row, precision, scale)));
+                return true;
+            }
+            UTF8String text = from.getUTF8String(row);
+            if (exceeds(end(), text.numBytes())) {
+                return false;
+            }
+            putText(index, text);
+            return true;
+        }
+
+        /** Bytes of a value that is not null. */
+        private long sizeOf(ColumnVector from, int row) {
+            if (precision > 0) {
+                return 2 * Long.BYTES;
+            }
+            if (from instanceof WritableColumnVector && !((WritableColumnVector) from).hasDictionary()) {
+                return ((WritableColumnVector) from).getArrayLength(row);
+            }
+            boolean binary = from.dataType() instanceof BinaryType;
+            return binary ? from.getBinary(row).length : from.getUTF8String(row).numBytes();
+        }
+
+        @Override
+        long bytesOf(ColumnVector from, int first, int count) {
+            long bytes = 0;
+            for (int row = first; row < first + count; row++) {
+                bytes += from.isNullAt(row) ? 0 : sizeOf(from, row);
+            }
+            return bytes;
         }
 
         private static byte[] bytesOf(Decimal decimal) {
@@ -265,26 +331,51 @@ abstract class SparkVector implements AutoCloseable {
 
         /** Lists whose values follow one another are copied at once. */
         @Override
-        protected void putValues(ColumnVector from, int first, int count) {
+        protected int putValues(ColumnVector from, int first, int count) {
             WritableColumnVector lists = (WritableColumnVector) from;
+            int end = measure(lists, first, count);
             int begin = 0;
             int stop = 0;
-            reserveOffsets(count);
-            for (int row = first; row < first + count; row++) {
-                if (lists.isNullAt(row)) {
-                    endPart(row - first, 0);
-                    continue;
+            for (int row = first; row < end; row++) {
+                if (!lists.isNullAt(row)) {
+                    int at = lists.getArrayOffset(row);
+                    if (at != stop) {
+                        putRun(lists, begin, stop);
+                        begin = at;
+                    }
+                    stop = at + lists.getArrayLength(row);
                 }
-                int at = lists.getArrayOffset(row);
-                int size = lists.getArrayLength(row);
-                if (at != stop) {
-                    putRun(lists, begin, stop);
-                    begin = at;
-                }
-                stop = at + size;
-                endPart(row - first, size);
             }
             putRun(lists, begin, stop);
+            return end - first;
+        }
+
+        /** Notes where lists will end, and returns the first row that is not to be put. */
+        private int measure(WritableColumnVector lists, int first, int count) {
+            long bytes = 0;
+            reserveOffsets(count);
+            for (int row = first; row < first + count; row++) {
+                int size = lists.isNullAt(row) ? 0 : lists.getArrayLength(row);
+                long more = size == 0 ? 0 : child.bytesOf(lists.arrayData(), lists.getArrayOffset(row), size);
+                if (exceeds(bytes, more)) {
+                    return row;
+                }
+                bytes += more;
+                endPart(row - first, size);
+            }
+            return first + count;
+        }
+
+        @Override
+        long bytesOf(ColumnVector from, int first, int count) {
+            WritableColumnVector lists = (WritableColumnVector) from;
+            long bytes = 0;
+            for (int row = first; row < first + count; row++) {
+                if (!lists.isNullAt(row)) {
+                    bytes += child.bytesOf(lists.arrayData(), lists.getArrayOffset(row), lists.getArrayLength(row));
+                }
+            }
+            return bytes;
         }
 
         private void putRun(WritableColumnVector lists, int begin, int stop) {
