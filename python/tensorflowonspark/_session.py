@@ -89,6 +89,7 @@ class Session:
         self._finish_ms: int | None = None
         self._feeds_end = False
         self._stop_reason: str | None = None
+        self._context_end = ""  # how the Spark context has come to its end before the cluster has
         self._status: dict[str, Any] = {}
         self._status_number = 0
         _sessions.add(self)
@@ -97,6 +98,7 @@ class Session:
         # Properties of the caller's Spark jobs, such as the scheduler pool, hold for the nodes too.
         self._thread = InheritableThread(target=self._run, name="tfos-cluster", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch_context, name="tfos-context", daemon=True).start()
 
     @property
     def stopped(self) -> bool:
@@ -197,7 +199,7 @@ class Session:
         try:
             while True:
                 failure = self._run_once()
-                if failure is None or self._stop_reason is not None or self.attempt >= self._restarts:
+                if failure is None or self._is_to_end() or self.attempt >= self._restarts:
                     break
                 with self.changed:
                     self.attempt += 1
@@ -210,10 +212,35 @@ class Session:
             error = ValueError(str(caught)) if caught.status == "INVALID" else TFClusterError(str(caught))
         except BaseException as caught:  # raised again in the program's thread
             error = caught
+        error = self._explain(error)
         with self.changed:
             self.error = error
             self.over = True
             self.changed.notify_all()
+
+    def _watch_context(self) -> None:
+        """The end of the Spark context ends the cluster, as the death of the driver does. In a thread of its own: a JVM
+        that is slow to answer must not keep us from the cluster."""
+        while not (end := _spark.end_of(self.sc)):
+            with self.changed:
+                if self.changed.wait_for(lambda: self.over, _LOOK_MS / 1000):
+                    return
+        with self.changed:
+            self._context_end = end
+            self.order(lambda native: native.stop(f"the Spark context {end}"))
+
+    def _is_to_end(self) -> bool:
+        return self._stop_reason is not None or bool(_spark.end_of(self.sc))
+
+    def _explain(self, error: BaseException | None) -> BaseException | None:
+        """Whatever a cluster meets with when its Spark context ends, that is the cause."""
+        end = self._context_end or (error is not None and _spark.end_of(self.sc))
+        if not end or self._stop_reason is not None:
+            return error
+        return TFClusterError(
+            f"the Spark context {end} while the cluster ran, and every node was stopped. Call shutdown() before the "
+            "context is stopped."
+        )
 
     def _run_once(self) -> str | None:
         """Starts the cluster and sees it through to its end. Returns what made it fail."""
@@ -233,7 +260,7 @@ class Session:
                 self._native = native
                 self.ready = False
                 self.status_url = native.url()
-            if self._stop_reason is not None:
+            if self._is_to_end():
                 return None
             self._start_nodes(native)
             failure = self._follow(native)

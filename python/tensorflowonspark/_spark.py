@@ -34,6 +34,15 @@ def context_of(spark: Any) -> Any:
     raise TypeError(f"expected a pyspark.SparkContext, or a SparkSession that has one, found {kind}")
 
 
+def end_of(sc: Any) -> str:
+    """How the context has come to its end; empty while it runs."""
+    context = sc._jsc
+    try:
+        return "" if context is not None and not context.sc().isStopped() else "was stopped"
+    except Exception:  # nobody answers
+        return "was stopped" if sc._jsc is None else "has lost its JVM"
+
+
 def install(sc: Any) -> str:
     """Brings our jar and our package to the context, once. Returns the name of the package among Spark's files."""
     with _lock:

@@ -172,6 +172,7 @@ def start_program(folder, text, *arguments, launch=(sys.executable,), variables=
     return subprocess.Popen(
         [*launch, path, *arguments],
         env={**os.environ, **environment(folder), **dict(variables)},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
