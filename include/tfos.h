@@ -785,11 +785,12 @@ typedef struct tfos_cluster_event {
 TFOS_API tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cluster_event *event,
                                        tfos_error *error);
 
-/* Tells how many tasks Spark can run at a time now, for the progress that is shown while nodes are missing.
+/* Tells how many tasks Spark can run at a time now, for what is shown and said while nodes are missing. `holders`
+ * describes other clusters of the application whose tasks hold some of the slots; NULL: there are none.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error);
 
 /* Asks for the status; it comes as an event.
  *

@@ -1890,12 +1890,13 @@ static PyObject *cluster_next(cluster_object *self, PyObject *args)
 static PyObject *cluster_set_slots(cluster_object *self, PyObject *args)
 {
     long long slots;
+    const char *holders = NULL;
     tfos_error error;
     tfos_status status;
-    if (!PyArg_ParseTuple(args, "L:slots", &slots) || !cluster_begin(self)) {
+    if (!PyArg_ParseTuple(args, "L|z:slots", &slots, &holders) || !cluster_begin(self)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_slots(self->cluster, slots, &error);
+    Py_BEGIN_ALLOW_THREADS status = tfos_cluster_slots(self->cluster, slots, holders, &error);
     Py_END_ALLOW_THREADS return cluster_end(self, status, &error);
 }
 

@@ -23,6 +23,7 @@ _EXIT_S = 30.0
 _STATUS_S = 5.0
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_sessions_lock = threading.Lock()
 
 
 class TFClusterError(RuntimeError):
@@ -92,7 +93,8 @@ class Session:
         self._context_end = ""  # how the Spark context has come to its end before the cluster has
         self._status: dict[str, Any] = {}
         self._status_number = 0
-        _sessions.add(self)
+        with _sessions_lock:
+            _sessions.add(self)
         from pyspark import InheritableThread
 
         # Properties of the caller's Spark jobs, such as the scheduler pool, hold for the nodes too.
@@ -341,10 +343,25 @@ class Session:
         except Exception as error:  # the context was stopped, or its JVM is gone
             failure = f"Spark does not answer any more: {error}"
         if failure is None:
-            native.slots(slots + len(self._on_driver))
+            native.slots(slots + len(self._on_driver), self._holders())
             return None
         native.stop("the Spark job that starts the nodes failed")
         return f"the Spark job that starts the nodes failed: {failure}"
+
+    def _holders(self) -> str | None:
+        """Other clusters of the application whose tasks hold slots: those that start, and those that read their data
+        themselves."""
+        others = [each for each in _all_sessions() if each is not self and each.sc is self.sc and not each.over]
+        held = [each.describe() for each in others if not (each.ready and each.options["spark_feeds"])]
+        return ", and ".join(sorted(held)) or None
+
+    def describe(self) -> str:
+        """What can be told of it in another place: the address of its status page without the secret part."""
+        nodes = self.options["nodes"] - len(self._on_driver)
+        parallel, fed = self.options.get("parallel"), self.options["spark_feeds"]
+        kind = "TFParallel" if parallel else "InputMode.SPARK" if fed else "InputMode.TENSORFLOW"
+        starting = "" if self.ready else ", starting"
+        return f"status page {urlsplit(self.status_url).netloc}, {nodes} nodes, {kind}{starting}"
 
     def _end_job(self, patience_ms: int) -> None:
         """Tasks end with their nodes; those that have not been started, or whose nodes are frozen, are cancelled."""
@@ -359,9 +376,14 @@ class Session:
             pass
 
 
+def _all_sessions() -> list[Session]:
+    with _sessions_lock:
+        return list(_sessions)
+
+
 @atexit.register
 def _stop_all() -> None:
-    sessions = list(_sessions)
+    sessions = _all_sessions()
     for session in sessions:
         session.stop("the driver ends")
     for session in sessions:

@@ -174,7 +174,7 @@ static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *
     status = status == TFOS_OK ? send_all(cluster->socket, frame.data, frame.size, error) : status;
     tfos__secret_wipe(frame.data, frame.size);
     tfos__buffer_reset(&frame);
-    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, error) : status;
+    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, NULL, error) : status;
 }
 
 static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *options, tfos__plan *plan,
@@ -433,11 +433,15 @@ tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cl
 
 /* ---- orders ---- */
 
-tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, tfos_error *error)
+tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error)
 {
+    enum { HOLDERS_BYTES = 1024 };
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_SLOTS);
     tfos__message_put_number(&message, TFOS__FIELD_COUNT, (uint64_t)slots);
+    if (holders != NULL) {
+        tfos__message_put_text(&message, TFOS__FIELD_TEXT, holders, strnlen(holders, HOLDERS_BYTES));
+    }
     return tfos__cluster_send(cluster, &message, error);
 }
 

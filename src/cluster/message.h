@@ -40,7 +40,7 @@
     X(STATUS, 19, "driver → coordinator: asks; coordinator → driver: TEXT (JSON)")                                     \
     X(START, 20, "Spark task → node, through stdin: everything a node needs")                                          \
     X(NODE, 21, "coordinator → driver: a node changed: INDEX NODE HOST STATE URL")                                     \
-    X(SLOTS, 22, "driver → coordinator: COUNT of task slots that Spark has now")                                       \
+    X(SLOTS, 22, "driver → coordinator: COUNT of task slots that Spark has now; TEXT: clusters that hold some")        \
     X(FEED, 23, "driver → coordinator: a feed opens: FEED QUEUE PARTITIONS FLAGS TIMEOUT_MS; back: FEED EPOCH TEXT")   \
     X(EPOCH, 24, "driver → coordinator → nodes: an epoch begins: FEED EPOCH")                                          \
     X(FEED_CLOSE, 25, "driver → coordinator → nodes: FEED is done with")                                               \

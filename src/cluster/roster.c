@@ -86,27 +86,6 @@ static void tell_node(tfos__roster *roster, uint32_t index)
     roster->calls.to_driver(roster->calls.context, &message);
 }
 
-static void tell_progress(tfos__roster *roster, uint64_t now_ms)
-{
-    uint32_t nodes = roster->options.roles.nodes;
-    char text[160];
-    tfos__message message;
-    int count = snprintf(text, sizeof text, "%" PRIu32 " of %" PRIu32 " nodes registered", roster->registered, nodes);
-    if (roster->registered < nodes && roster->slots >= 0 && roster->slots < (int64_t)nodes) {
-        snprintf(text + count, sizeof text - (size_t)count,
-                 ", waiting for executor slots (Spark has %" PRId64 " of the %" PRIu32 " that are needed)",
-                 roster->slots, nodes);
-    } else if (roster->registered < nodes) {
-        snprintf(text + count, sizeof text - (size_t)count, ", waiting for executor slots");
-    }
-    roster->progress_ms = now_ms;
-    tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, roster->registered);
-    tfos__message_put_number(&message, TFOS__FIELD_NODES, nodes);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
-    roster->calls.to_driver(roster->calls.context, &message);
-}
-
 static struct json_object *describe(const tfos__roster *roster, uint32_t index)
 {
     const tfos__roster_node *node = &roster->node[index];
@@ -333,7 +312,7 @@ void tfos__roster_welcome(tfos__roster *roster, uint32_t index, uint64_t now_ms)
     } else if (node->assigned) {
         tfos__roster_assign_one(roster, index, now_ms); /* it may have missed it */
     } else if (roster->phase == TFOS__PHASE_WAITING) {
-        tell_progress(roster, now_ms);
+        tfos__roster_tell_progress(roster, now_ms);
         bool complete = roster->registered == roster->options.roles.nodes;
         if (complete) {
             roster->phase = TFOS__PHASE_RUNNING;
@@ -445,7 +424,7 @@ static void leave_again(tfos__roster *roster, uint32_t index, uint64_t now_ms)
     }
     roster->registered--;
     tell_node(roster, index);
-    tell_progress(roster, now_ms);
+    tfos__roster_tell_progress(roster, now_ms);
 }
 
 static void hear_ended(tfos__roster *roster, uint32_t index, const tfos__message *message, uint64_t now_ms)
@@ -545,7 +524,7 @@ void tfos__roster_obey(tfos__roster *roster, const tfos__message *message, uint6
         tfos__roster_stop(roster, reason[0] != '\0' ? reason : "the driver said so", now_ms);
         break;
     case TFOS__MESSAGE_SLOTS:
-        roster->slots = (int64_t)tfos__message_number(message, TFOS__FIELD_COUNT);
+        tfos__roster_hear_slots(roster, message, now_ms);
         break;
     default:
         break;
@@ -578,31 +557,6 @@ static void check_node(tfos__roster *roster, uint32_t index, uint64_t now_ms)
     }
 }
 
-static void check_waiting(tfos__roster *roster, uint64_t now_ms)
-{
-    const tfos__roster_options *options = &roster->options;
-    bool barrier = (options->flags & TFOS__FLAG_BARRIER) != 0;
-    if (now_ms - roster->start_ms >= options->timeout_ms && barrier) {
-        uint32_t missing = 0;
-        while (missing + 1 < options->roles.nodes && roster->node[missing].state != TFOS__NODE_ABSENT) {
-            missing++;
-        }
-        char text[512];
-        int count = snprintf(text, sizeof text,
-                             "%" PRIu32 " of %" PRIu32 " nodes came within %" PRIu64
-                             " s (reservation_timeout). Give Spark more executors or cores (one task slot for each "
-                             "node), wait longer, or ask for fewer nodes.",
-                             roster->registered, options->roles.nodes, options->timeout_ms / 1000);
-        if (roster->slots >= 0) {
-            snprintf(text + count, sizeof text - (size_t)count, " Spark has %" PRId64 " task slots now.",
-                     roster->slots);
-        }
-        tfos__roster_fail(roster, missing, TFOS__OUTCOME_TIMED_OUT, 0, 0, text, "", now_ms);
-    } else if (now_ms - roster->progress_ms >= TFOS__PROGRESS_MS) {
-        tell_progress(roster, now_ms);
-    }
-}
-
 void tfos__roster_tick(tfos__roster *roster, uint64_t now_ms)
 {
     for (uint32_t i = 0; i < roster->options.roles.nodes; i++) {
@@ -610,7 +564,7 @@ void tfos__roster_tick(tfos__roster *roster, uint64_t now_ms)
     }
     switch (roster->phase) {
     case TFOS__PHASE_WAITING:
-        check_waiting(roster, now_ms);
+        tfos__roster_check_waiting(roster, now_ms);
         break;
     case TFOS__PHASE_RUNNING:
         look_whether_done(roster, now_ms);

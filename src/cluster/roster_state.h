@@ -43,7 +43,8 @@ struct tfos__roster {
     uint64_t finish_grace_ms;
     uint64_t workers_done_ms; /* 0: not yet */
     uint32_t registered;
-    int64_t slots; /* -1: unknown */
+    int64_t slots;     /* -1: unknown */
+    char holders[400]; /* other clusters of the application that hold some, in words; empty: none */
     char *failure;
     tfos__roster_node node[];
 };
@@ -62,5 +63,16 @@ char *tfos__roster_spec(const tfos__roster *roster);
 /* The first failure: told to the driver, everybody is stopped. Later ones are only noted on their node. */
 void tfos__roster_fail(tfos__roster *roster, uint32_t index, tfos__outcome outcome, uint64_t exit_code, uint64_t signal,
                        const char *text, const char *tail, uint64_t now_ms);
+
+/* ---- roster_wait.c: while nodes are missing ---- */
+
+/* How many are there, and what is waited for. */
+void tfos__roster_tell_progress(tfos__roster *roster, uint64_t now_ms);
+
+/* SLOTS. Who else holds some is told as soon as it is known: only the user can do something about it. */
+void tfos__roster_hear_slots(tfos__roster *roster, const tfos__message *message, uint64_t now_ms);
+
+/* A line now and then; a failure when the time is over. */
+void tfos__roster_check_waiting(tfos__roster *roster, uint64_t now_ms);
 
 #endif

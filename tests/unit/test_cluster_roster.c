@@ -321,6 +321,42 @@ static void test_a_coordinator_that_slept_blames_nobody(void **state)
     end(&s);
 }
 
+/* Who holds the slots is told at once, and with the failure; not a moment longer than it is so. */
+static void test_slots_that_others_hold(void **state)
+{
+    (void)state;
+    story s;
+    tfos__message slots;
+    begin(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1);
+    tfos__message_init(&slots, TFOS__MESSAGE_SLOTS);
+    tfos__message_put_number(&slots, TFOS__FIELD_COUNT, 2);
+    tfos__roster_obey(s.roster, &slots, s.now_ms);
+    assert_null(strstr(said(&s), "PROGRESS"));
+    tfos__message_put_string(&slots, TFOS__FIELD_TEXT, "status page here:1, 2 nodes, InputMode.TENSORFLOW");
+    tfos__roster_obey(s.roster, &slots, s.now_ms);
+    tfos__roster_obey(s.roster, &slots, s.now_ms);
+    const char *text = said(&s);
+    const char *line =
+        strstr(text, "text='0 of 2 nodes registered, waiting for executor slots; another cluster of this "
+                     "application holds some (status page here:1, 2 nodes, InputMode.TENSORFLOW): shut it "
+                     "down first'");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "text="));
+    pass(&s, 60000);
+    helper_expect_in(said(&s), " Another cluster of this application holds some (status page here:1, 2 nodes, "
+                               "InputMode.TENSORFLOW): shut it down first.");
+    end(&s);
+    begin(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1);
+    tfos__roster_obey(s.roster, &slots, s.now_ms);
+    tfos__message_init(&slots, TFOS__MESSAGE_SLOTS);
+    tfos__message_put_number(&slots, TFOS__FIELD_COUNT, 2);
+    tfos__roster_obey(s.roster, &slots, s.now_ms);
+    pass(&s, 60000);
+    helper_expect_in(said(&s), "FAILED");
+    assert_null(strstr(said(&s), " Another cluster"));
+    end(&s);
+}
+
 static void test_nodes_that_do_not_come(void **state)
 {
     (void)state;
@@ -554,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_a_node_that_disappears),
         cmocka_unit_test(test_a_node_that_is_silent),
         cmocka_unit_test(test_a_coordinator_that_slept_blames_nobody),
+        cmocka_unit_test(test_slots_that_others_hold),
         cmocka_unit_test(test_nodes_that_do_not_come),
         cmocka_unit_test(test_an_executor_lost_before_the_start_may_come_again),
         cmocka_unit_test(test_a_second_node_of_an_index_is_a_spare),
