@@ -58,6 +58,8 @@ class TFCluster:
         self._session = session
         self._wants_tensorboard = tensorboard
         self._fed_until: float | None = None  # when train returned last
+        self._streams: list[_feeding.Stream] = []
+        self._unfed: dict[str, Exception] = {}  # by queue: why the last train failed
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -112,15 +114,39 @@ class TFCluster:
         if _feeding.is_stream(dataRDD):
             if validation is not None:
                 raise ValueError("validation= needs data with an end; it cannot be used with a stream")
-            return _feeding.feed_stream(dataRDD, lambda data: feeding(data, qname).run(1))
+            stream = _feeding.Stream(dataRDD, lambda data: self._feed_batch(qname, lambda: feeding(data, qname).run(1)))
+            self._streams.append(stream)
+            return stream.query
         training = feeding(dataRDD, qname)
         checking = None if validation is None else feeding(validation, f"{qname}.validation")
         self._fed_until = None
         try:
-            _feeding.run(training, checking, epochs)
+            self._noting(qname, lambda: _feeding.run(training, checking, epochs))
         finally:
             self._fed_until = time.monotonic()
         return None
+
+    def _feed_batch(self, queue: str, feed: Callable[[], bool]) -> bool:
+        """Feeds a batch of a stream, which may come when the programs have ended."""
+        session = self._session
+        try:
+            session.raise_if_failed()
+            return not session.over and self._noting(queue, feed)
+        except TFClusterError:
+            if not session.over or session.error is not None:
+                raise
+            self._unfed.pop(queue, None)
+            return False
+
+    def _noting(self, queue: str, feed: Callable[[], bool]) -> bool:
+        """Feeds, and notes whether that went well, for shutdown."""
+        try:
+            fed = feed()
+        except Exception as error:
+            self._unfed[queue] = error
+            raise
+        self._unfed.pop(queue, None)
+        return fed
 
     def inference(
         self,
@@ -171,7 +197,8 @@ class TFCluster:
         return int(_check.seconds("feed_timeout", feed_timeout) * 1000)
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
-        """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed.
+        """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed, or
+        the last train of a queue. Streaming DataFrames that are still being fed are stopped first.
 
         ssc          a StreamingContext, waited for first; it is stopped when the cluster ends before it
         grace_secs   how long ps and evaluators go on after the last worker
@@ -183,6 +210,8 @@ class TFCluster:
         limit = _check.seconds("timeout", timeout, negative=True)
         if ssc is not None:
             self._wait_for_stream(ssc)
+        for stream in self._streams:
+            stream.end(None if timeout < 0 else timeout)
         if self.input_mode == InputMode.SPARK:
             session.end_feeds()
         session.finish(grace_s)
@@ -195,6 +224,8 @@ class TFCluster:
             )
         session.join()
         session.raise_if_failed()
+        for error in self._unfed.values():
+            raise TFClusterError(f"the programs have ended, but their data was not fed: {error}") from error
 
     def _wait_for_stream(self, ssc: Any) -> None:
         if not hasattr(ssc, "awaitTerminationOrTimeout"):

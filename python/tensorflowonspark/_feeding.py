@@ -394,14 +394,40 @@ def is_stream(data: Any) -> bool:
     return hasattr(data, "foreachRDD") or bool(getattr(data, "isStreaming", False))
 
 
-def feed_stream(data: Any, feed: Callable[[Any], bool]) -> Any:
-    """Feeds each batch of a DStream or a streaming DataFrame as it comes, until the consumers stop."""
-    stopped = threading.Event()
+class Stream:
+    """A DStream or a streaming DataFrame, each batch of which is fed as it comes, until the consumers stop."""
 
-    def feed_batch(batch: Any, *_number: Any) -> None:
-        if not stopped.is_set() and not feed(batch):
-            stopped.set()
+    def __init__(self, data: Any, feed: Callable[[Any], bool]):
+        self._feed = feed
+        self._ended = threading.Event()
+        self._batch = threading.Lock()  # held while one is being fed
+        self._known = threading.Event()
+        self.query: Any = None  # of a streaming DataFrame
+        if hasattr(data, "foreachRDD"):
+            data.foreachRDD(lambda batch: self._feed_batch(batch))  # PySpark counts the arguments of a function
+        else:
+            self.query = data.writeStream.foreachBatch(self._feed_batch).start()
+        self._known.set()
 
-    if hasattr(data, "foreachRDD"):
-        return data.foreachRDD(feed_batch)
-    return data.writeStream.foreachBatch(feed_batch).start()
+    def _feed_batch(self, batch: Any, *_number: Any) -> None:
+        with self._batch:
+            if self._ended.is_set() or self._feed(batch):
+                return
+            self._ended.set()
+        # A query waits for this very thread when it is stopped.
+        threading.Thread(target=self._stop, name="tfos-stream", daemon=True).start()
+
+    def _stop(self) -> None:
+        self._known.wait()
+        try:
+            if self.query is not None:
+                self.query.stop()
+        except Exception:  # the context was stopped, or its JVM is gone
+            pass
+
+    def end(self, timeout: float | None) -> None:
+        """Begins no batch any more, waits for the one that is being fed, and stops the query."""
+        self._ended.set()
+        if self.query is not None and self._batch.acquire(timeout=-1 if timeout is None else timeout):
+            self._batch.release()
+        self._stop()

@@ -1,9 +1,11 @@
 """RDDs to programs on nodes, on real Spark: every row comes once, to somebody, and everybody learns of the end."""
 
+import _thread
 import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from itertools import islice
@@ -296,7 +298,8 @@ def test_shutdown_does_not_wait_for_programs_that_take_nothing(sc):
     with pytest.raises(TFCluster.TFClusterError, match="feed_timeout"):
         cluster.train(sc.parallelize(range(10), 1), 1, feed_timeout=1)
     begin = time.monotonic()
-    cluster.shutdown(timeout=60)
+    with pytest.raises(TFCluster.TFClusterError, match="their data was not fed: .*feed_timeout"):
+        cluster.shutdown(timeout=60)
     assert time.monotonic() - begin < 20
 
 
@@ -324,6 +327,27 @@ def test_function_of_the_user_that_raises(sc, answers):
     finally:
         cluster.shutdown(timeout=60)
     assert "after" in sum(answers.read(), [])
+
+
+def test_shutdown_tells_of_data_that_was_not_fed(sc, answers):
+    """Whoever has caught what train raised is told at the end; the programs ended in good order all the same."""
+    cluster = start(sc, answers.program(take_all), workers=1)
+    cluster.train(sc.parallelize(["before"], 1), 1)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        cluster.train(sc.parallelize(range(10), 2).map(lambda row: 1 // (row - 7)), 1)
+    for _ in range(2):
+        with pytest.raises(TFCluster.TFClusterError, match="(?s)their data was not fed: .*ZeroDivisionError"):
+            cluster.shutdown(timeout=60)
+    assert "before" in answers.read()[0]
+
+
+def test_shutdown_after_an_interrupt_tells_of_nothing(sc):
+    """Ctrl-C is no fault of the data."""
+    cluster = start(sc, take_all, workers=1)
+    threading.Timer(1, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        cluster.train(sc.parallelize(range(10), 1), 0)
+    cluster.shutdown(timeout=60)
 
 
 def test_column_that_is_not_there(sc):

@@ -84,17 +84,26 @@ def test_stream_of_rdds_feeds_until_a_program_has_enough(sc, answers):
     assert len(rows) == len(set(rows)) == 25 and set(rows) <= set(range(30))
 
 
-def test_streaming_dataframe_feeds_what_comes(sc, answers, tmp_path):
-    spark = SparkSession(sc)
-    source = tmp_path / "source"
-    source.mkdir()
+@pytest.fixture
+def bring(tmp_path):
+    """Brings a file with numbers to the folder that a stream reads."""
+    (tmp_path / "source").mkdir()
 
     def bring(name, numbers):
         (tmp_path / name).write_text("".join(json.dumps({"x": number}) + "\n" for number in numbers))
-        os.rename(tmp_path / name, source / name)
+        os.rename(tmp_path / name, tmp_path / "source" / name)
 
+    return bring
+
+
+def stream_of(sc, folder):
+    reader = SparkSession(sc).readStream.schema("x long").option("maxFilesPerTrigger", "1")
+    return reader.json(str(folder / "source"))
+
+
+def test_streaming_dataframe_feeds_what_comes(sc, answers, tmp_path, bring):
     bring("a.json", range(100))
-    frame = spark.readStream.schema("x long").option("maxFilesPerTrigger", "1").json(str(source))
+    frame = stream_of(sc, tmp_path)
     cluster = start(sc, answers.program(lambda args, ctx: [row[0] for row in take_all(args, ctx)]))
     try:
         query = cluster.train(frame, feed_timeout=60)
@@ -105,6 +114,49 @@ def test_streaming_dataframe_feeds_what_comes(sc, answers, tmp_path):
     finally:
         cluster.shutdown(timeout=60)
     assert sorted(sum(answers.read(), [])) == list(range(250))
+
+
+def test_query_ends_with_its_consumers(sc, answers, tmp_path, bring):
+    """A program has enough: nothing more is read for nobody, neither before shutdown nor after it."""
+    bring("a.json", range(100))
+    bring("b.json", range(100, 200))
+    cluster = start(sc, answers.program(take_and_terminate), {"enough": 25}, workers=1)
+    try:
+        query = cluster.train(stream_of(sc, tmp_path), feed_timeout=60)
+        wait_for(lambda: not query.isActive, 30)
+        bring("c.json", range(200, 300))
+    finally:
+        cluster.shutdown(timeout=60)
+    assert query.exception() is None and not query.isActive
+    assert sum(progress["numInputRows"] for progress in query.recentProgress) <= 200
+    (rows,) = answers.read()
+    assert len(rows) == 25
+
+
+def test_shutdown_ends_a_query(sc, answers, tmp_path, bring):
+    """The batch that is being fed arrives; no other begins."""
+
+    def take_slowly(args, ctx):
+        import time
+
+        feed = ctx.get_data_feed()
+        rows = []
+        while not feed.should_stop():
+            rows.extend(row[0] for row in feed.next_batch(10))
+            open(args["begun"], "w").close()
+            time.sleep(0.05)
+        return rows
+
+    bring("a.json", range(300))
+    cluster = start(sc, answers.program(take_slowly), {"begun": str(tmp_path / "begun")}, workers=1)
+    try:
+        query = cluster.train(stream_of(sc, tmp_path), feed_timeout=60)
+        wait_for((tmp_path / "begun").exists, 30)
+    finally:
+        cluster.shutdown(timeout=60)
+    assert query.exception() is None and not query.isActive
+    bring("b.json", range(300, 400))
+    assert sorted(answers.read()[0]) == list(range(300)) and not query.isActive
 
 
 # ---- Keras ----

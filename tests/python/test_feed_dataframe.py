@@ -137,6 +137,23 @@ def test_a_null_fails_the_feed_and_is_named(spark, answers):
         run(frame, answers)
 
 
+def test_shutdown_tells_of_data_that_was_not_fed(spark, answers):
+    """Unless it was fed in the end: what counts is the last train of a queue."""
+    frame = spark.range(0, 100, 1, 2).selectExpr("if(id = 77, null, id) as number")
+    for again in (False, True):
+        arguments, mode = {"names": ["number"]}, TFCluster.InputMode.SPARK
+        cluster = TFCluster.run(spark.sparkContext, answers.program(take_all), arguments, 1, 0, input_mode=mode)
+        with pytest.raises(TFCluster.TFClusterError, match="column 'number'"):
+            cluster.train(frame, 1, feed_timeout=60)
+        if again:
+            cluster.train(frame.where("number is not null"), 1, feed_timeout=60)
+            cluster.shutdown(timeout=60)
+        else:
+            with pytest.raises(TFCluster.TFClusterError, match="their data was not fed: partition 1: column 'number'"):
+                cluster.shutdown(timeout=60)
+        wait_for(lambda: not node_processes(), 10)
+
+
 def test_a_list_of_another_length_fails_the_feed_unless_declared(spark, answers):
     frame = spark.range(0, 300_000, 1, 1).selectExpr("sequence(1, if(id = 299999, 2, 1)) as list")
     with pytest.raises(TFCluster.TFClusterError, match="column 'list', row 299999 .* 1 values.* found 2: declare"):
