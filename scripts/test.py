@@ -1,8 +1,9 @@
-"""Runs every suite of tests in turn and adds up their counts.
+"""Runs every suite of tests and adds up their counts.
 
-A suite is a list of commands, the last of which runs tests and leaves reports. Its output is shown as it comes. A suite
-that fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0
-only if nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
+A suite is a list of commands, the last of which runs tests and leaves reports. Suites in C and those on Spark run side
+by side: the latter wait half of the time. Output is shown as it comes, with the suite in front. A suite that
+fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0 only
+if nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
 
     scripts/test [--all] [SUITE…]
 """
@@ -51,6 +52,7 @@ class Suite:
     report: str  # glob of the JUnit files or the text that the last step leaves
     count: object  # a function from the path of a report to a Count
     in_default: bool = True
+    alone: bool = False  # nothing runs beside it
 
 
 def count_junit(path):
@@ -116,9 +118,9 @@ def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/pyt
     return Suite(name, [*setup, ["scripts/build-python", environment], run], report, count_junit, in_default)
 
 
-def text_suite(name, steps, in_default=True):
+def text_suite(name, steps, in_default=True, alone=False):
     """A suite whose last step prints "N passed, N failed" itself."""
-    return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default)
+    return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default, alone)
 
 
 # What may differ between the lines of Spark.
@@ -127,6 +129,12 @@ ON_SPARK = ("tests/python/test_cluster*.py", "tests/python/test_feed*.py")
 
 # Where the libraries of a program can be those with sanitizers.
 ON_LANES = ("tests/python/test_feed_dataset.py",)
+
+
+# What several suites are made from; when it is there, their own steps find nothing to do.
+PREPARATION = [["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"], ["scripts/build-python", ".venv"]]
+
+_output = threading.Lock()
 
 
 def all_suites():
@@ -152,19 +160,25 @@ def all_suites():
         pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK, ["TFOS_TEST_LONG=all"]),
         pytest_suite("python-storms", ".venv", in_default=False, tests=storm_test, variables=storms),
         pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
-        text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False),
+        text_suite("fuzz", [["scripts/fuzz", fuzz_seconds]], in_default=False, alone=True),
     ]
 
 
-def abort(process, limit_s):
+def show(name, text):
+    with _output:
+        sys.stdout.write("".join(f"{name}| {line}\n" for line in text.splitlines() or [""]))
+        sys.stdout.flush()
+
+
+def abort(name, process, limit_s):
     """Ends a process so that Python shows the stacks of its threads."""
-    print(f"not done after {limit_s} s", flush=True)
+    show(name, f"not done after {limit_s} s")
     process.send_signal(signal.SIGABRT)
 
 
-def run_step(command, log, limit_s):
+def run_step(name, command, log, limit_s):
     """Runs a command, shows its output as it comes and keeps it in a file. Returns whether it succeeded."""
-    print("$ " + " ".join(command), flush=True)
+    show(name, "$ " + " ".join(command))
     try:
         process = subprocess.Popen(
             command,
@@ -175,15 +189,14 @@ def run_step(command, log, limit_s):
             stderr=subprocess.STDOUT,
         )
     except OSError as error:
-        print(f"cannot start {command[0]}: {error.strerror}", flush=True)
+        show(name, f"cannot start {command[0]}: {error.strerror}")
         return False
-    watch = threading.Timer(limit_s, abort, [process, limit_s])
+    watch = threading.Timer(limit_s, abort, [name, process, limit_s])
     watch.start()
     try:
         with open(log, "ab") as file, process:
             for line in process.stdout:
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
+                show(name, line.decode(errors="replace"))
                 file.write(line)
     finally:
         watch.cancel()
@@ -200,19 +213,19 @@ def run_suite(suite):
     log = os.path.join(REPORTS, f"{suite.name}.txt")
     open(log, "wb").close()
     limit_s = STEP_LIMIT_S if suite.in_default else threading.TIMEOUT_MAX
-    succeeded = all(run_step(step, log, limit_s) for step in suite.steps)
+    succeeded = all(run_step(suite.name, step, log, limit_s) for step in suite.steps)
     count = Count()
     try:
         for path in glob.glob(os.path.join(ROOT, suite.report)):
             count += suite.count(path)
     except (ValueError, ElementTree.ParseError) as error:
-        print(f"{suite.name}: cannot read the report: {error}")
+        show(suite.name, f"cannot read the report: {error}")
         succeeded = False
     if not succeeded and count.failed == 0:
-        print(f"{suite.name}: broke before it could count; counted as 1 failed. Its output is in {log}")
+        show(suite.name, f"broke before it could count; counted as 1 failed. Its output is in {log}")
         count.failed += 1
     elif count.passed + count.failed == 0:
-        print(f"{suite.name}: ran no test at all; counted as 1 failed")
+        show(suite.name, "ran no test at all; counted as 1 failed")
         count.failed += 1
     return count
 
@@ -225,6 +238,37 @@ def choose_suites(arguments):
     if arguments.suite:
         return [suite for suite in suites if suite.name in arguments.suite]
     return [suite for suite in suites if suite.in_default or arguments.all]
+
+
+def run_track(suites, results):
+    for suite in suites:
+        start = time.monotonic()
+        count = run_suite(suite)
+        results.append((suite, count, time.monotonic() - start))
+
+
+def prepare():
+    log = os.path.join(REPORTS, "preparation.txt")
+    open(log, "wb").close()
+    if not all(run_step("preparation", step, log, STEP_LIMIT_S) for step in PREPARATION):
+        show("preparation", "failed; the suites try it for themselves, and fail")
+
+
+def run_all(suites):
+    """Those in C beside those on Spark, then those that need the machine for themselves."""
+    results = []
+    beside = [suite for suite in suites if not suite.alone]
+    on_spark = [suite for suite in beside if suite.count is count_junit]
+    tracks = [[suite for suite in beside if suite not in on_spark], on_spark]
+    if all(tracks):
+        prepare()
+    threads = [threading.Thread(target=run_track, args=(track, results)) for track in tracks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run_track([suite for suite in suites if suite.alone], results)
+    return sorted(results, key=lambda result: suites.index(result[0]))
 
 
 def print_summary(results):
@@ -248,13 +292,7 @@ def main():
     os.makedirs(REPORTS, exist_ok=True)
     shutil.rmtree(ENVIRONMENT["TMPDIR"], ignore_errors=True)
     os.makedirs(ENVIRONMENT["TMPDIR"])
-    results = []
-    for suite in suites:
-        print(f"\n==== {suite.name} ====", flush=True)
-        start = time.monotonic()
-        count = run_suite(suite)
-        results.append((suite, count, time.monotonic() - start))
-    sys.exit(0 if print_summary(results) else 1)
+    sys.exit(0 if print_summary(run_all(suites)) else 1)
 
 
 if __name__ == "__main__":

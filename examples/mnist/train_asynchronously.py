@@ -1,4 +1,4 @@
-"""Trains a network on the MNIST digits of a DataFrame, asynchronously: Spark feeds them to workers that need no Python, and
+"""Trains a network on the MNIST digits of a DataFrame, asynchronously: Spark feeds them to workers without Python, and
 only the chief is a program.
 
 The chief gives out steps; whichever worker is free takes the next one and trains on a batch of the rows that it was

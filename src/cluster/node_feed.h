@@ -171,6 +171,9 @@ void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tf
 
 /* ---- node_feed_child.c: the child, and what the coordinator has to say to it ---- */
 
+/* A message to the coordinator about an attempt. */
+void tfos__feed_make_about(const tfos__lane_id *id, tfos__message_type type, tfos__message *out);
+
 /* Queues a packet for the child. Copies of the descriptors travel; the caller keeps its own. */
 tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *packet, const int *fds, size_t count,
                                   tfos_error *error);

@@ -285,14 +285,19 @@ static tfos__lane_id id_of(const tfos__message *message)
                            .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
 }
 
+void tfos__feed_make_about(const tfos__lane_id *id, tfos__message_type type, tfos__message *out)
+{
+    tfos__message_init(out, type);
+    tfos__message_put_number(out, TFOS__FIELD_FEED, id->feed);
+    tfos__message_put_number(out, TFOS__FIELD_EPOCH, id->epoch);
+    tfos__message_put_number(out, TFOS__FIELD_PARTITION, id->partition);
+    tfos__message_put_number(out, TFOS__FIELD_TASK_ATTEMPT, id->attempt);
+}
+
 static void say_fenced(tfos__node *node, const tfos__feed_record *record)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_FENCED);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, record->id.feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, record->id.epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, record->id.partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, record->id.attempt);
+    tfos__feed_make_about(&record->id, TFOS__MESSAGE_FENCED, &message);
     tfos__message_put_number(&message, TFOS__FIELD_ROWS, record->end_row);
     tfos__node_send(node, &message);
 }

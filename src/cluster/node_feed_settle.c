@@ -17,11 +17,7 @@ enum { LOOK_MS = 25 };
 static void say(tfos__node *node, const tfos__feed_settled *settled)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_SETTLED);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, settled->id.feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, settled->id.epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, settled->id.partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, settled->id.attempt);
+    tfos__feed_make_about(&settled->id, TFOS__MESSAGE_SETTLED, &message);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, settled->consumed);
     tfos__message_put_number(&message, TFOS__FIELD_SKIPPED, settled->dropped);
     tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, settled->sequence);

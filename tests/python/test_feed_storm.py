@@ -3,7 +3,7 @@
 A run feeds an RDD and then a DataFrame, some epochs each, while a thread sends SIGKILL to one process after the other.
 What may be killed without harm (feeding tasks, executors without a node) leaves the cluster alone; what takes a node
 with it makes the cluster start again, which feeds again what was not consumed. Programs write what they have taken to a
-file before they ask for more, so what is looked at in the end are rows that were really consumed. In other runs processes
+file before they ask for more, so what is looked at in the end are rows that were really consumed. In others processes
 are stopped (SIGSTOP) for a while, shorter and longer than the lease, the whole driver among them.
 
 TFOS_STORMS says how many runs there are of each kind, TFOS_STORM_SEED with which seed they begin.
@@ -432,6 +432,35 @@ def test_job_that_is_submitted_too_late_is_cancelled(sc, tmp_path, monkeypatch):
         cluster.shutdown(timeout=60)
     finally:
         session.stop("the test is over")
+    assert Records(tmp_path / "records").rows(1, 0) == Counter(range(ROWS))
+
+
+def test_job_that_has_ended_well_is_no_proof(sc, tmp_path, monkeypatch):
+    """Tasks may be sent home with a good word by a coordinator that the driver does not hear any more."""
+    jobs = []
+    rdd_job = _feeding._rdd_job
+
+    def send_home(rdd):
+        def job(ticket):
+            jobs.append(ticket)
+            if len(jobs) == 1:
+                os.kill(min(marked_processes("tfos coordinator")), signal.SIGKILL)
+            elif len(jobs) == 2:
+                rdd_job(rdd)(ticket)
+
+        return job
+
+    monkeypatch.setattr(_feeding, "_rdd_job", send_home)
+    cluster = start(sc, tmp_path / "records", restarts=1)
+    try:
+        cluster.train(data_of(sc, "RDD"), 1, feed_timeout=LIMIT_S)
+        with pytest.raises(TFCluster.TFClusterError, match="6 of 6 partitions, the first of them 0, have not come"):
+            cluster.train(data_of(sc, "RDD"), 1, feed_timeout=LIMIT_S)
+        with pytest.raises(TFCluster.TFClusterError, match="have not come"):
+            cluster.shutdown(timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
+    assert len(jobs) == 3
     assert Records(tmp_path / "records").rows(1, 0) == Counter(range(ROWS))
 
 

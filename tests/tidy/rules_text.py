@@ -196,6 +196,18 @@ def requirements_are_pinned(tree):
                 yield path, number, f'"{line}" is not pinned; write name==version'
 
 
+def names_stand_for_one_thing(tree):
+    """In Python, a function that is defined a second time hides the first: a test that never runs."""
+    for path in tree.under("", ".py"):
+        seen = {}
+        for number, line in tree.lines(path):
+            match = re.match(r"(?:def|class) (\w+)", line)
+            if match and match[1] in seen:
+                yield path, number, f"{match[1]} stands in line {seen[match[1]]}, too; rename one, or remove it"
+            elif match:
+                seen[match[1]] = number
+
+
 def clang_format():
     for name in ("clang-format-14", "clang-format"):
         path = shutil.which(name)
@@ -232,5 +244,6 @@ RULES = [
     links_resolve,
     versions_agree,
     requirements_are_pinned,
+    names_stand_for_one_thing,
     code_is_formatted,
 ]

@@ -103,6 +103,7 @@ BAD = {
         {"CHANGELOG.md": "## 1.2.2\n"},
     ],
     "requirements_are_pinned": [{"requirements.txt": "thing>=1.0\n"}, {"requirements.txt": "thing\n"}],
+    "names_stand_for_one_thing": [{"tests/python/test_thing.py": "def test_it():\n    pass\n\n\n" * 2}],
     "code_is_formatted": [{"src/base/thing.c": "/* */\nint  f( void ){return 0;}\n"}],
     "library_is_built": [{"build/release/src/libtfos.so": None}],
     "library_exports_the_api": [
