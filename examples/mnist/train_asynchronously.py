@@ -62,12 +62,7 @@ def make_weights(tf):
 def make_step(tf, weights, learning_rate):
     """A step on the worker that it is run by; gives how many rows it has trained on, and how many it had right."""
 
-    @tf.function
-    def step(iterator):
-        taken = iterator.get_next_as_optional()
-        if not taken.has_value():
-            return 0, 0  # this worker has no more rows of the epoch
-        row = taken.get_value()
+    def train_on(row):
         with tf.GradientTape() as tape:
             hidden = tf.nn.relu(row["image"] / 255 @ weights[0] + weights[1])
             logits = hidden @ weights[2] + weights[3]
@@ -77,6 +72,11 @@ def make_step(tf, weights, learning_rate):
             weight.assign_sub(learning_rate * gradient)
         right = tf.argmax(logits, 1, tf.int32) == row["label"]
         return tf.size(row["label"]), tf.reduce_sum(tf.cast(right, tf.int32))
+
+    @tf.function
+    def step(iterator):  # no `if`: the source of this program, which AutoGraph wants to read, is not on the nodes
+        taken = iterator.get_next_as_optional()
+        return tf.cond(taken.has_value(), lambda: train_on(taken.get_value()), lambda: (0, 0))
 
     return step
 

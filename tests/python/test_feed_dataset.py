@@ -250,7 +250,7 @@ def test_bad_input_is_named(tmp_path):
         "scalar": "InvalidArgumentError.*column 'x', partition 0.*expected int64, found int64",
         "pickle": "ValueError: column 'x' holds pickled Python objects",
         "batch_size": "ValueError: batch_size is a whole number from 1 on, found 0",
-        "epochs": "ValueError: epochs is 'all' or 'split', found 'some'",
+        "epochs": "ValueError: epochs is 'all', 'split' or the number of an epoch, from 0 on, found 'some'",
         "name": "TypeError: columns is a list of names or a dict",
         "nothing": "ValueError: columns names no column",
         "dtype": "TypeError: column 'x': expected a tf.TensorSpec, a dtype or a shape, found 'float99'",

@@ -219,6 +219,43 @@ static void test_epochs_split(void **state)
     helper_feed_close(&feed);
 }
 
+/* Whoever wants the second epoch need not have come to the end of the first, and gets what is left of it. */
+static void test_one_epoch_by_its_number(void **state)
+{
+    (void)state;
+    helper_feed feed;
+    helper_lane lanes[3];
+    helper_feed_open(&feed);
+    tfos_feed *input = helper_feed_queue(&feed, "input");
+    tfos_feed_want want = helper_want_rows(2);
+    want.split_epochs = true;
+    want.epoch = 0;
+    feed_two_epochs(&feed, lanes);
+    helper_lane_end(&lanes[1], &feed);
+    helper_expect_numbers(input, &want, "0 1");
+    want.epoch = 1;
+    want.rows = 100;
+    want.timeout_ms = 20;
+    helper_expect_status(input, &want, TFOS_CANCELLED, NULL); /* its mark has not come: there may be more */
+    want.timeout_ms = 10000;
+    helper_feed_say(&feed, TFOS__PACKET_MARK, "input", 0);
+    helper_expect_numbers(input, &want, "10 20 21 22");
+    helper_expect_status(input, &want, TFOS_END, NULL);
+    helper_expect_status(input, &want, TFOS_END, NULL); /* and no mark of another epoch is taken for it */
+    want.epoch = 0;
+    helper_expect_status(input, &want, TFOS_END, NULL);
+    want.epoch = 2;
+    want.timeout_ms = 20;
+    helper_expect_status(input, &want, TFOS_CANCELLED, NULL);
+    helper_feed_say(&feed, TFOS__PACKET_MARK, "input", 0);
+    helper_expect_status(input, &want, TFOS_END, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        helper_lane_close(&lanes[i]);
+    }
+    tfos_feed_close(input);
+    helper_feed_close(&feed);
+}
+
 static void test_epochs_joined(void **state)
 {
     (void)state;
@@ -569,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_another_schema_makes_another_batch),
         cmocka_unit_test(test_columns_as_they_are_wanted),
         cmocka_unit_test(test_epochs_split),
+        cmocka_unit_test(test_one_epoch_by_its_number),
         cmocka_unit_test(test_epochs_joined),
         cmocka_unit_test(test_an_end_that_drops),
         cmocka_unit_test(test_terminate),
