@@ -22,8 +22,9 @@
 
 enum {
     WAIT_MS = 100,
-    SHARE = 4,          /* entries that a batch is cut into for each node, … */
-    SHARE_BYTES = 4096, /* … unless they would be smaller than this and nobody is hungry */
+    SHARE = 4,          /* entries that a batch is cut into for each node, at first … */
+    SHARE_BYTES = 4096, /* … unless they would be smaller than this and nobody is hungry … */
+    SHARE_SENT = 16,    /* … and then so many parts of what was sent */
     FAR_MOST = 3,       /* nodes elsewhere that a task feeds besides those of its machine */
     ANSWER_MS = 1000,   /* for a node to hand out a lane, or say that it cannot now */
     WINDOW = 4,         /* entries of the largest size that are under way in a lane of shared memory */
@@ -403,14 +404,18 @@ static tfos_status put_gap(tfos__place *place, size_t bytes, tfos_error *error)
     return tfos__lane_commit(place->lane, bytes, 0, place->end_row, error);
 }
 
-/* Rows of a batch that make an entry where several nodes are fed. */
-static int64_t share_of(const tfos_batch *batch, const choice *chosen)
+/* Rows of a batch that make an entry where several nodes are fed: a small part of it while somebody is hungry, and
+ * otherwise of all that was fed so far, so that entries are small where there is little data and large where there is
+ * much. */
+static int64_t share_of(const tfos_feeder *feeder, const tfos_batch *batch, const choice *chosen)
 {
     int64_t rows = tfos_batch_rows(batch);
-    int64_t bytes = (int64_t)tfos__entry_batch_bytes(batch, 0, rows);
-    int64_t share = rows / (int64_t)(SHARE * chosen->here);
-    int64_t least = chosen->hungry > 0 ? 1 : rows * SHARE_BYTES / bytes;
-    return tfos__max_i64(1, tfos__max_i64(share, least));
+    int64_t share = tfos__max_i64(1, rows / (int64_t)(SHARE * chosen->here));
+    if (chosen->hungry > 0) {
+        return share;
+    }
+    int64_t least = rows * SHARE_BYTES / (int64_t)tfos__entry_batch_bytes(batch, 0, rows);
+    return tfos__max_i64(tfos__max_i64(share, least), (int64_t)(feeder->sent / SHARE_SENT));
 }
 
 /* Puts rows into the lane of a place; as many as fit and are good for one entry. */
@@ -437,7 +442,7 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
         limit = (size_t)feeder->batch_bytes;
     }
     if (chosen->here > 1) {
-        count = tfos__min_i64(count, share_of(batch, chosen));
+        count = tfos__min_i64(count, share_of(feeder, batch, chosen));
     }
     int64_t rows = tfos__max_i64(1, tfos__entry_rows_within(batch, first, count, limit));
     size_t bytes = tfos__entry_batch_bytes(batch, first, rows);
