@@ -254,7 +254,7 @@ static void test_no_permission(void **state)
     if (root) {
         assert_int_equal(seteuid(NOBODY), 0);
     }
-    bool reachable = access(*state, X_OK) == 0 || eaccess(*state, X_OK) == 0;
+    bool reachable = eaccess(*state, X_OK) == 0; /* the folders above it may be closed to nobody */
     if (reachable) {
         expect_failure(helper_path(state, "open"), TFOS_PERMISSION, "open/closed: cannot be listed");
         expect_failure(helper_path(state, "open/closed/x"), TFOS_PERMISSION, "cannot be opened");
