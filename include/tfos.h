@@ -756,9 +756,10 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
     TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; state is "open", "epoch" (it may be fed),
-                          * "exhausted" (every row of it is on its way to a program), "consumed" (… and was taken, as
-                          * were those of the epochs before), "terminated" (by a program), "finished" (every program
-                          * has ended), "ended" (the cluster stops) or "failed": index is the status, text says why */
+                          * "exhausted" (every row of it is on its way to a program), "consumed" (… and was taken) or
+                          * "dropped" (… but for some, of a program that had ended), both when all epochs before it
+                          * were, "terminated" (by a program), "finished" (every program has ended), "ended" (the
+                          * cluster stops) or "failed": index is the status, text says why */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 

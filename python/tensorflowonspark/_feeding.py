@@ -128,8 +128,11 @@ class Feeding:
     @property
     def consumed(self) -> int:
         """Epochs of which every row was taken. Only the ledger knows; that Spark has fed them all proves nothing."""
-        self._consumed = max(self._consumed, self._heard.epochs["consumed"] + 1)
-        return self._consumed
+        return max(self._consumed, self._heard.consumed + 1)
+
+    def rewind(self, epochs: int) -> None:
+        """The cluster was started again, and only so many epochs count."""
+        self._consumed, self._feed = epochs, 0
 
     def feed_epoch(self, epoch: int) -> str:
         """Puts every row of an epoch on its way to the programs."""
@@ -137,7 +140,7 @@ class Feeding:
         session.wait(lambda: session.ready)
         if self._is_over():
             return "stopped"
-        attempt = session.attempt
+        attempt = session.ready_attempt
         try:
             ticket = self._begin(attempt, epoch)
         except (_native.Error, TFClusterError) as error:
@@ -154,10 +157,14 @@ class Feeding:
         fed = session.attempt == attempt and not self._heard.over and self._heard.epochs["exhausted"] >= epoch
         return "done" if fed else self._after_end(attempt)
 
-    def await_consumed(self, epochs: int) -> str:
-        """Waits until so many epochs were taken."""
-        self._wait(self._attempt, lambda: self.consumed >= epochs)
-        return "done" if self.consumed >= epochs else self._after_end(self._attempt)
+    def await_settled(self, epochs: int) -> str:
+        """Waits until nothing of so many epochs is on its way any more."""
+
+        def settled() -> bool:
+            return max(self._consumed, self._heard.epochs["settled"] + 1) >= epochs
+
+        self._wait(self._attempt, settled)
+        return "done" if settled() else self._after_end(self._attempt)
 
     def close(self) -> None:
         self._session.order(lambda native: native.feed_close(self._feed))
@@ -181,7 +188,6 @@ class Feeding:
         """The ticket of an epoch; None if the feed has come to an end before it."""
         session = self._session
         if self._attempt != attempt:
-            self._consumed = self.consumed  # of the feed before
             self._feed = session.ask(lambda native: native.feed(**self._options))
             self._attempt = attempt
         session.ask(lambda native: native.epoch(self._feed, epoch))
@@ -216,7 +222,10 @@ class Feeding:
         session = self._session
         found = _OURS.search(str(error))
         by_user = found is None and "PythonException: Traceback" in str(error)
-        session.wait(lambda: session.attempt != attempt, 1 if by_user or (found and found[1] in _OF_DATA) else 10)
+        patience: float | None = 1 if by_user or (found and found[1] in _OF_DATA) else 10
+        if _CLUSTER_FAILED in str(error):
+            patience = None  # it will be over, or start again
+        session.wait(lambda: session.attempt != attempt, patience)
         session.await_word(attempt)
         if session.attempt != attempt and not session.over:
             return "again"
@@ -279,7 +288,7 @@ def run(training: Feeding, validation: Feeding | None, epochs: int | None) -> bo
             outcome = _await_all(turns, epochs or 0) if step == last else each.feed_epoch(step // len(turns))
             if outcome == "stopped" or (outcome == "done" and step == last):
                 return outcome == "done"
-            step = _first_unconsumed(turns) if outcome == "again" else step + 1
+            step = _rewind(turns) if outcome == "again" else step + 1
     finally:
         for each in turns:
             each.close()
@@ -287,17 +296,19 @@ def run(training: Feeding, validation: Feeding | None, epochs: int | None) -> bo
 
 def _await_all(turns: list[Feeding], epochs: int) -> str:
     for each in turns:
-        outcome = each.await_consumed(epochs)
+        outcome = each.await_settled(epochs)
         if outcome != "done":
             return outcome
     return "done"
 
 
-def _first_unconsumed(turns: list[Feeding]) -> int:
-    """After a restart, what was on its way to programs is fed again."""
+def _rewind(turns: list[Feeding]) -> int:
+    """After a restart: goes back to the first step whose rows were not all taken, and returns its number."""
     step = 0
     while turns[step % len(turns)].consumed > step // len(turns):
         step += 1
+    for at, each in enumerate(turns):
+        each.rewind((step - at + len(turns) - 1) // len(turns))
     return step
 
 
@@ -428,6 +439,6 @@ class Stream:
     def end(self, timeout: float | None) -> None:
         """Begins no batch any more, waits for the one that is being fed, and stops the query."""
         self._ended.set()
-        if self.query is not None and self._batch.acquire(timeout=-1 if timeout is None else timeout):
+        if self._batch.acquire(timeout=-1 if timeout is None else timeout):
             self._batch.release()
         self._stop()

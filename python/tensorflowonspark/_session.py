@@ -40,14 +40,20 @@ class FeedState:
     def __init__(self) -> None:
         self.state = ""  # the last one that is no epoch's
         self.text = ""  # why it failed
-        self.epochs = {"epoch": -1, "exhausted": -1, "consumed": -1}  # the last that was begun, is in lanes, was taken
+        self.epochs = {"epoch": -1, "exhausted": -1, "settled": -1}  # the last that was begun, is in lanes, is in none
+        self.consumed = -1  # the last up to which every row was taken
 
     @property
     def over(self) -> bool:
         return self.state in self.ENDS
 
     def hear(self, state: str, epoch: int, text: str) -> None:
-        if state in self.epochs:
+        if state in ("consumed", "dropped"):
+            # Rows that a program has left behind were not taken: none behind them counts after a restart.
+            if state == "consumed" and self.consumed == self.epochs["settled"]:
+                self.consumed = epoch
+            self.epochs["settled"] = epoch
+        elif state in self.epochs:
             self.epochs[state] = epoch
         elif not self.over:
             self.state, self.text = state, text
@@ -78,6 +84,7 @@ class Session:
         self.status_url = ""
         self.attempt = 0
         self.ready = False
+        self.ready_attempt = 0  # the last one that was
         self.over = False  # for good: nothing is started any more
         self.error: BaseException | None = None  # why it failed, once it is over
         self.feeds: dict[int, FeedState] = {}
@@ -313,7 +320,7 @@ class Session:
         elif kind == "ready":
             with self.changed:
                 self.nodes = json.loads(text)
-                self.ready = True
+                self.ready, self.ready_attempt = True, self.attempt
                 if self._feeds_end:
                     native.end_of_feed()
                 if self._finish_ms is not None:

@@ -2,12 +2,7 @@
  *
  * It has a connection to the coordinator, whose ledger lets it in and hears how far it came, and one Unix socket to
  * each node on its machine, which hands it a lane when it asks. Rows are committed in their order, to whichever lane,
- * one entry after the other: that is what makes one number say all about what was fed (feed/ledger.h).
- *
- * Who gets an entry: the node that has been hungry for longest; if none is, the one that has the fewest rows waiting.
- * So programs that go in step, and take as many rows as the others, come to the end of the data at about the same time.
- * That needs entries that are a small part of the data, also where there is not much of it; and nobody may be given
- * everything because another program is late: until all that may read do, nobody gets rows who still has some. */
+ * one entry after the other: that is what makes one number say all about what was fed (feed/ledger.h). */
 #include "cluster/feeder.h"
 
 #include <inttypes.h>
@@ -22,14 +17,9 @@
 
 enum {
     WAIT_MS = 100,
-    SHARE = 4,          /* entries that a batch is cut into for each node, at first … */
-    SHARE_BYTES = 4096, /* … unless they would be smaller than this and nobody is hungry … */
-    SHARE_SENT = 16,    /* … and then so many parts of what was sent */
-    FAR_MOST = 3,       /* nodes elsewhere that a task feeds besides those of its machine */
-    ANSWER_MS = 1000,   /* for a node to hand out a lane, or say that it cannot now */
-    WINDOW = 4,         /* entries of the largest size that are under way in a lane of shared memory */
-    PROGRESS_MS = 500,  /* between two words to the coordinator about how far we are */
-    GOING_MS = 10000,   /* from a node that is gone until the coordinator says what that means */
+    PROGRESS_MS = 500, /* between two words to the coordinator about how far we are */
+    GOING_MS = 10000,  /* from a node that is gone until the coordinator says what that means */
+    ENDING_MS = 1000,  /* from a program that has ended until it does */
 };
 
 int64_t tfos_feeder_fed(const tfos_feeder *feeder)
@@ -115,37 +105,13 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
     }
 }
 
-/* A program that has ended, or was told that the feed has, leaves rows behind. */
-static void look_whether_finished(tfos__place *place)
-{
-    tfos__lane_counts counts;
-    if (place->lane == NULL || place->finished || place->fenced) {
-        return;
-    }
-    tfos__lane_count(place->lane, &counts);
-    place->finished = counts.given_up;
-    place->fenced = counts.fed_out && !counts.given_up && !place->ended;
-}
-
 /* Waits for the coordinator to say that the feed has ended or failed, whatever else it says before. OK: it did not. */
-static tfos_status await_word(tfos_feeder *feeder, tfos_error *error)
+static tfos_status await_word(tfos_feeder *feeder, int64_t most_ms, tfos_error *error)
 {
-    for (int64_t deadline = tfos__clock_ms() + GOING_MS; tfos__clock_ms() < deadline;) {
+    for (int64_t deadline = tfos__clock_ms() + most_ms; tfos__clock_ms() < deadline;) {
         TFOS_TRY(hear_coordinator(feeder, tfos__max_i64(0, deadline - tfos__clock_ms()), error));
     }
     return TFOS_OK;
-}
-
-/* Whether anybody can be fed, or: whether memory is shared with anybody. */
-static bool has_places(const tfos_feeder *feeder, bool near)
-{
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        const tfos__place *place = &feeder->places[i];
-        if (place->socket >= 0 && !place->finished && (!near || place->stand_in == NULL)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* A node's socket is closed. If its program had ended before, nothing is wrong, or the coordinator will say what is.
@@ -154,7 +120,7 @@ static bool has_places(const tfos_feeder *feeder, bool near)
 static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
 {
     tfos_error why = {.status = TFOS_OK};
-    look_whether_finished(place);
+    tfos__place_look(place);
     close(place->socket);
     place->socket = -1;
     tfos__stand_in_close(place->stand_in, &why);
@@ -162,12 +128,12 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
     bool had_lane = place->lane != NULL;
     if (place->finished || !had_lane) {
         place->finished = true;
-        if (had_lane || why.status == TFOS_OK || has_places(feeder, false)) {
+        if (had_lane || why.status == TFOS_OK || tfos__feeder_has_places(feeder, false)) {
             return TFOS_OK;
         }
     }
     if (why.status == TFOS_OK || why.status == TFOS_IO) {
-        TFOS_TRY(await_word(feeder, error));
+        TFOS_TRY(await_word(feeder, GOING_MS, error));
     }
     return tfos__fail(error, why.status != TFOS_OK ? why.status : TFOS_IO, "node %u on %s is gone%s%s%s", place->index,
                       place->host, had_lane ? ", with rows that were fed to it" : "", why.status != TFOS_OK ? ": " : "",
@@ -220,166 +186,21 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
     return TFOS_OK;
 }
 
-/* ---- who gets the next entry ---- */
-
-typedef struct choice {
-    tfos__place *place; /* NULL: nobody can take anything now */
-    size_t hungry;      /* how many nodes are */
-    size_t here;        /* nodes on this machine */
-} choice;
-
-/* Whether one who has so many rows waiting has much less than another one. */
-static bool has_much_less(uint64_t backlog, uint64_t other)
+/* A program elsewhere has ended, in good order or not, while rows were on their way: they are in nobody's lane, and
+ * nobody would settle them. The rest of the partition is for another attempt, which goes on behind the last row that
+ * was acknowledged. Where results are waited for, they are missed anyway. */
+static tfos_status check_under_way(tfos_feeder *feeder, tfos_error *error)
 {
-    return other != UINT64_MAX && backlog < other / 2 + other % 2;
-}
-
-/* Asks for a lane where somebody is hungry, or has much less than those whose lanes we have; and anywhere if we have
- * none. To have one everywhere would keep out other tasks. */
-static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
-{
-    size_t lanes = 0;
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        const tfos__place *place = &feeder->places[i];
-        if (place->asked && !place->busy && !place->finished) {
-            uint64_t backlog = tfos__bell_backlog(place->bell);
-            least = backlog < least ? backlog : least;
-            lanes++;
+    for (size_t i = 0; (feeder->flags & TFOS__FEED_INFERENCE) == 0 && i < feeder->place_count; i++) {
+        tfos__place *place = &feeder->places[i];
+        tfos__place_look(place);
+        if (place->far && place->finished && place->lane != NULL && tfos__lane_used(place->lane) > 0) {
+            TFOS_TRY(await_word(feeder, ENDING_MS, error));
+            return tfos__fail(error, TFOS_IO,
+                              "the program of node %u on %s has ended while rows were on their way to it; another "
+                              "attempt at partition %" PRIu64 " gives them to others",
+                              place->index, place->host, feeder->id.partition);
         }
-    }
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        if (place->socket < 0 || place->bell == NULL || place->finished || place->asked) {
-            continue;
-        }
-        bool less = place->stand_in == NULL && has_much_less(tfos__bell_backlog(place->bell), least);
-        if (lanes == 0 || less || tfos__bell_hungry(place->bell) != 0) {
-            tfos_status status = tfos__place_ask(feeder, place, error);
-            TFOS_TRY(status == TFOS_IO ? TFOS_OK : status); /* that it is gone is seen at the next look around */
-            lanes += status == TFOS_OK ? 1 : 0;
-        }
-    }
-    return TFOS_OK;
-}
-
-/* The node elsewhere that has not acknowledged everything yet; NULL: there is none. Nobody else is fed before it has:
- * what an attempt has committed must be the first rows of its partition. That takes as long as the network does, and
- * never depends on a program: see room_of. */
-static const tfos__place *find_unacknowledged(const tfos_feeder *feeder)
-{
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        const tfos__place *place = &feeder->places[i];
-        if (place->stand_in != NULL && place->lane != NULL && !place->finished && !place->fenced &&
-            tfos__lane_used(place->lane) > 0) {
-            return place;
-        }
-    }
-    return NULL;
-}
-
-/* Those nearby have enough, and somebody elsewhere has nothing: that one is fed, too. Connecting takes its time, and
- * nobody waits for it. Nor does it matter to this task whether it can be done at all. */
-static void look_for_starving(tfos_feeder *feeder)
-{
-    size_t far = 0;
-    tfos__place *starving = NULL;
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        far += place->stand_in != NULL ? 1 : 0;
-        if (place->bell != NULL && !place->finished && tfos__bell_hungry(place->bell) != 0) {
-            return;
-        }
-        if (place->socket < 0 && !place->finished && !place->tried && place->hungry && place->port != 0) {
-            starving = starving == NULL ? place : starving;
-        }
-    }
-    if (starving == NULL || far >= FAR_MOST) {
-        return;
-    }
-    starving->tried = true;
-    tfos_error why;
-    if (tfos__place_begin_far(feeder, starving, &why) != TFOS_OK) {
-        tfos__log(TFOS_LOG_WARN, "node %u on %s has no rows, and this task cannot feed it: %s", starving->index,
-                  starving->host, why.message);
-        tfos__place_reset(starving);
-    }
-}
-
-/* Bytes that an entry of `least` bytes or more can have now. What a stand-in reads is sent over the network: there the
- * whole lane may be under way, but never more than the node has room for, so that it acknowledges at once. */
-static size_t room_of(const tfos_feeder *feeder, const tfos__place *place, size_t least, size_t *gap)
-{
-    *gap = 0;
-    if (place->stand_in != NULL) {
-        return tfos__stand_in_room(place->stand_in, place->lane);
-    }
-    return tfos__lane_room(place->lane, WINDOW * (size_t)feeder->batch_bytes, least, gap);
-}
-
-/* Bytes that a place must have room for before a row of `row_bytes` is put there. */
-static size_t need_of(const tfos_feeder *feeder, const tfos__place *place, size_t row_bytes)
-{
-    size_t need = row_bytes + (place->schema_number != feeder->schema_number ? feeder->schema.size : 0);
-    size_t ring = tfos__lane_ring_bytes(place->lane);
-    return need < ring ? need : ring; /* where both do not fit at once, the row waits until the schema is read */
-}
-
-/* Whether a node will say in a moment if there is a lane for us. */
-static bool answer_comes(const tfos__place *place)
-{
-    return place->asked && place->lane == NULL && !place->busy && tfos__clock_ms() < place->asked_ms + ANSWER_MS;
-}
-
-static tfos_status choose(tfos_feeder *feeder, size_t row_bytes, choice *out, tfos_error *error)
-{
-    uint64_t since = UINT64_MAX;
-    uint64_t coming_since = UINT64_MAX; /* of those whose lane is on its way */
-    uint64_t least = UINT64_MAX;        /* rows that wait somewhere, … */
-    uint64_t coming_least = UINT64_MAX; /* … and where the lane is on its way */
-    size_t room = 0;
-    *out = (choice){0};
-    TFOS_TRY(ask_for_lanes(feeder, error));
-    const tfos__place *only = find_unacknowledged(feeder);
-    bool near = has_places(feeder, true); /* then those elsewhere are fed only while they starve */
-    for (size_t i = 0; i < feeder->place_count; i++) {
-        tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
-        look_whether_finished(place);
-        if (place->socket < 0 || place->bell == NULL || place->finished || place->fenced) {
-            continue;
-        }
-        uint64_t hungry = tfos__bell_hungry(place->bell);
-        out->here++;
-        out->hungry += hungry != 0 ? 1 : 0;
-        uint64_t backlog = tfos__bell_backlog(place->bell);
-        if (answer_comes(place)) {
-            coming_since = hungry != 0 && hungry < coming_since ? hungry : coming_since;
-            coming_least = backlog < coming_least ? backlog : coming_least;
-        }
-        size_t gap;
-        size_t need = place->lane != NULL ? need_of(feeder, place, row_bytes) : 0;
-        size_t bytes = place->lane != NULL ? room_of(feeder, place, need, &gap) : 0;
-        if (place->lane == NULL || bytes < need) {
-            continue;
-        }
-        if (hungry != 0 && hungry < since && tfos__lane_used(place->lane) == 0) {
-            since = hungry;
-            out->place = place;
-            continue;
-        }
-        bool better = backlog < least || (backlog == least && bytes > room);
-        if (since == UINT64_MAX && (only == NULL || place == only) && better && (backlog == 0 || !feeder->held_back) &&
-            (place->stand_in == NULL || !near)) {
-            least = backlog;
-            room = bytes;
-            out->place = place;
-        }
-    }
-    if (only != NULL && out->place != only) {
-        out->place = NULL; /* somebody else is hungry: as soon as this one has acknowledged */
-    }
-    if (coming_since < since || (since == UINT64_MAX && has_much_less(coming_least, least))) {
-        out->place = NULL; /* whoever is hungry for longest, or has least, comes first, as soon as it has its lane */
     }
     return TFOS_OK;
 }
@@ -404,22 +225,8 @@ static tfos_status put_gap(tfos__place *place, size_t bytes, tfos_error *error)
     return tfos__lane_commit(place->lane, bytes, 0, place->end_row, error);
 }
 
-/* Rows of a batch that make an entry where several nodes are fed: a small part of it while somebody is hungry, and
- * otherwise of all that was fed so far, so that entries are small where there is little data and large where there is
- * much. */
-static int64_t share_of(const tfos_feeder *feeder, const tfos_batch *batch, const choice *chosen)
-{
-    int64_t rows = tfos_batch_rows(batch);
-    int64_t share = tfos__max_i64(1, rows / (int64_t)(SHARE * chosen->here));
-    if (chosen->hungry > 0) {
-        return share;
-    }
-    int64_t least = rows * SHARE_BYTES / (int64_t)tfos__entry_batch_bytes(batch, 0, rows);
-    return tfos__max_i64(tfos__max_i64(share, least), (int64_t)(feeder->sent / SHARE_SENT));
-}
-
 /* Puts rows into the lane of a place; as many as fit and are good for one entry. */
-static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfos_batch *batch, int64_t first,
+static tfos_status put_rows(tfos_feeder *feeder, const tfos__choice *chosen, const tfos_batch *batch, int64_t first,
                             int64_t *out, tfos_error *error)
 {
     tfos__place *place = chosen->place;
@@ -430,7 +237,7 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
     }
     size_t gap;
     size_t row = tfos__entry_batch_bytes(batch, first, 1);
-    size_t limit = room_of(feeder, place, row, &gap);
+    size_t limit = tfos__feeder_room(feeder, place, row, &gap);
     if (limit < row) {
         tfos__place_ring(place); /* the schema may have been put */
         return TFOS_END;
@@ -442,7 +249,7 @@ static tfos_status put_rows(tfos_feeder *feeder, const choice *chosen, const tfo
         limit = (size_t)feeder->batch_bytes;
     }
     if (chosen->here > 1) {
-        count = tfos__min_i64(count, share_of(feeder, batch, chosen));
+        count = tfos__min_i64(count, tfos__feeder_share(feeder, batch, chosen));
     }
     int64_t rows = tfos__max_i64(1, tfos__entry_rows_within(batch, first, count, limit));
     size_t bytes = tfos__entry_batch_bytes(batch, first, rows);
@@ -466,7 +273,7 @@ static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos
         return status;
     }
     tfos_error mine;
-    tfos_status told = await_word(feeder, &mine);
+    tfos_status told = await_word(feeder, GOING_MS, &mine);
     if (told == TFOS_OK) {
         return status;
     }
@@ -502,11 +309,12 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
         if ((int64_t)row > tfos__feeder_least_lane(feeder)) {
             return tfos__feeder_refuse_row(feeder, batch, first, row, error);
         }
-        choice chosen;
+        tfos__choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
-        look_for_starving(feeder);
-        TFOS_TRY(choose(feeder, row, &chosen, error));
+        TFOS_TRY(check_under_way(feeder, error));
+        tfos__feeder_look_for_starving(feeder);
+        TFOS_TRY(tfos__feeder_choose(feeder, row, &chosen, error));
         if (chosen.place != NULL) {
             tfos_status status = put_rows(feeder, &chosen, batch, first, out, error);
             if (status == TFOS_CANCELLED) {
@@ -604,10 +412,11 @@ static tfos_status await_acknowledgement(tfos_feeder *feeder, tfos_error *error)
     for (;;) {
         uint32_t seen = tfos__bell_read(feeder->bell);
         TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        TFOS_TRY(check_under_way(feeder, error));
         for (size_t i = 0; i < feeder->place_count; i++) {
-            look_whether_finished(&feeder->places[i]);
+            tfos__place_look(&feeder->places[i]);
         }
-        if (find_unacknowledged(feeder) == NULL) {
+        if (tfos__feeder_unacknowledged(feeder) == NULL) {
             return TFOS_OK;
         }
         (void)tfos__feeder_drain(feeder, NULL);
@@ -632,7 +441,7 @@ tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
         return feeder->exhausted ? TFOS_OK : tell_end(feeder, error);
     }
     for (size_t i = 0; i < feeder->place_count; i++) {
-        look_whether_finished(&feeder->places[i]);
+        tfos__place_look(&feeder->places[i]);
         if (feeder->places[i].fenced) {
             return explain_refusal(feeder, look_for_hope(feeder, error), error);
         }

@@ -24,7 +24,8 @@ typedef struct tfos__place {
     char name[TFOS__QUEUE_BYTES + 64]; /* of its Unix socket, abstract */
     uint16_t port;                     /* for producers elsewhere */
     bool hungry;                       /* the coordinator says that it starves */
-    bool tried;                        /* a stand-in was made for that reason */
+    int64_t tried_ms;                  /* when a stand-in was made for that reason; 0: never */
+    bool far;                          /* it is fed over the network, or was */
     int socket;                        /* -1: it is not on this machine */
     tfos__bell *bell;                  /* of its program */
     tfos__stand_in *stand_in;          /* NULL: the node is on this machine */
@@ -122,6 +123,36 @@ int64_t tfos__feeder_least_lane(const tfos_feeder *feeder);
 /* LIMIT, for a row of a batch that takes so many. Another attempt would meet the same: the whole feed fails. */
 tfos_status tfos__feeder_refuse_row(tfos_feeder *feeder, const tfos_batch *batch, int64_t first, size_t bytes,
                                     tfos_error *error);
+
+/* ---- feeder_choice.c ---- */
+
+/* Who gets the next entry. */
+typedef struct tfos__choice {
+    tfos__place *place; /* NULL: nobody can take anything now */
+    size_t hungry;      /* how many nodes are */
+    size_t here;        /* nodes that can be fed */
+} tfos__choice;
+
+/* Chooses among those that have room for a row of so many bytes; asks for lanes where that helps. */
+tfos_status tfos__feeder_choose(tfos_feeder *feeder, size_t row_bytes, tfos__choice *out, tfos_error *error);
+
+/* Looks whether the program of a place takes nothing more, or we were fenced. */
+void tfos__place_look(tfos__place *place);
+
+/* Whether anybody can be fed, or: whether memory is shared with anybody. */
+bool tfos__feeder_has_places(const tfos_feeder *feeder, bool near);
+
+/* The node elsewhere that has not acknowledged everything yet; NULL: there is none. */
+const tfos__place *tfos__feeder_unacknowledged(const tfos_feeder *feeder);
+
+/* Connects to somebody elsewhere who has nothing, if those nearby have enough. */
+void tfos__feeder_look_for_starving(tfos_feeder *feeder);
+
+/* Bytes that an entry of `least` bytes or more can have now; *gap are to be committed before it. */
+size_t tfos__feeder_room(const tfos_feeder *feeder, const tfos__place *place, size_t least, size_t *gap);
+
+/* Rows of a batch that make an entry where several nodes are fed. */
+int64_t tfos__feeder_share(const tfos_feeder *feeder, const tfos_batch *batch, const tfos__choice *chosen);
 
 /* ---- feeder_results.c ---- */
 

@@ -157,6 +157,7 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *
 
 tfos_status tfos__place_begin_far(tfos_feeder *feeder, tfos__place *place, tfos_error *error)
 {
+    place->far = true;
     TFOS_TRY(tfos__stand_in_open(place->host, place->port, feeder->key, &place->socket, &place->stand_in, error));
     return say_hello(feeder, place, error);
 }
@@ -168,6 +169,7 @@ tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, int
         return tfos__fail(error, TFOS_UNSUPPORTED, "node %u on %s takes no rows over the network", place->index,
                           place->host);
     }
+    place->far = true;
     TFOS_TRY(tfos__stand_in_open(place->host, place->port, feeder->key, &place->socket, &place->stand_in, error));
     tfos_status status = greet(feeder, place, deadline, error);
     if (status != TFOS_OK) {

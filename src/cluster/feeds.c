@@ -225,12 +225,13 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
     }
 }
 
-static void on_consumed(void *context, uint64_t number, uint64_t epoch)
+/* What was dropped is not fed again while the cluster runs, but it was not taken: a restart begins with it. */
+static void on_consumed(void *context, uint64_t number, uint64_t epoch, uint64_t dropped)
 {
     tfos__feeds *feeds = context;
     const tfos__known_feed *which = tfos__feeds_find(feeds, number);
     if (which != NULL && !tfos__feeds_is_inference(which)) {
-        tfos__feeds_tell_epoch(feeds, which, "consumed", epoch, NULL);
+        tfos__feeds_tell_epoch(feeds, which, dropped == 0 ? "consumed" : "dropped", epoch, NULL);
     }
 }
 

@@ -23,6 +23,13 @@ static void add_log(const tfos__node_view *node, tfos_error *error)
     }
 }
 
+/* Rows that a program may still take. */
+static uint64_t waiting_at(const tfos__fed *fed)
+{
+    uint64_t over = fed->consumed_rows + fed->skipped_rows;
+    return fed->fed_rows > over ? fed->fed_rows - over : 0;
+}
+
 /* A program that wants rows of which there are no more: SIZE_MAX, or its node. */
 static size_t find_starving(const tfos__feeds *feeds, const tfos__known_feed *which)
 {
@@ -33,7 +40,7 @@ static size_t find_starving(const tfos__feeds *feeds, const tfos__known_feed *wh
     }
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         const tfos__fed_node *node = &feeds->nodes[i];
-        if (node->known && !node->gone && node->fed.hungry && node->fed.fed_rows <= node->fed.consumed_rows) {
+        if (node->known && !node->gone && node->fed.hungry && waiting_at(&node->fed) == 0) {
             return i;
         }
     }
@@ -62,10 +69,10 @@ static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, 
     for (uint32_t i = 0; i < feeds->node_count; i++) {
         const tfos__fed *fed = &feeds->nodes[i].fed;
         tfos__node_view view;
-        if (fed->fed_rows <= fed->consumed_rows || feeds->nodes[i].gone) {
+        uint64_t rows = waiting_at(fed);
+        if (rows == 0 || feeds->nodes[i].gone) {
             continue;
         }
-        uint64_t rows = fed->fed_rows - fed->consumed_rows;
         tfos__roster_view(feeds->roster, i, &view);
         if (starving != SIZE_MAX) {
             blame_both(feeds, which, &view, rows, (uint32_t)starving, error);

@@ -194,6 +194,7 @@ static tfos_status commit_entry(visitor *v, tfos_error *error)
     }
     place->end_row = entry.rows > 0 ? entry.first_row + entry.rows : place->end_row;
     TFOS_TRY(tfos__lane_commit(place->lane, entry.bytes, entry.rows, place->end_row, error));
+    tfos__bell_give(place->bell, entry.rows);
     tfos__bell_ring(place->bell);
     v->committed += entry.bytes;
     v->entry = NULL;

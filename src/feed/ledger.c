@@ -242,7 +242,8 @@ static void say_consumed(tfos__ledger *ledger, tfos__feed_record *feed)
 {
     size_t count = 0;
     while (count < feed->past_count && feed->past[count].settled == feed->past[count].committed) {
-        ledger->calls.consumed(ledger->calls.context, feed->about.feed, feed->past[count++].epoch);
+        const tfos__epoch_record *past = &feed->past[count++];
+        ledger->calls.consumed(ledger->calls.context, feed->about.feed, past->epoch, past->dropped);
     }
     if (count > 0) {
         feed->past_count -= count;
@@ -250,7 +251,7 @@ static void say_consumed(tfos__ledger *ledger, tfos__feed_record *feed)
     }
     if (feed->past_count == 0 && feed->marked && !feed->consumed && feed->now.settled == feed->now.committed) {
         feed->consumed = true;
-        ledger->calls.consumed(ledger->calls.context, feed->about.feed, feed->now.epoch);
+        ledger->calls.consumed(ledger->calls.context, feed->about.feed, feed->now.epoch, feed->now.dropped);
     }
 }
 

@@ -66,8 +66,9 @@ typedef struct tfos__ledger_calls {
     void (*fence)(void *context, const tfos__attempt *attempt);
     /* Every row of the epoch is in a lane: nodes may end it when they have no more rows. Given once. */
     void (*mark)(void *context, uint64_t feed, uint64_t epoch);
-    /* … and every one of them, and of the epochs before, is settled. Given once, epoch by epoch. */
-    void (*consumed)(void *context, uint64_t feed, uint64_t epoch);
+    /* … and every one of them, and of the epochs before, is settled: consumed, but for so many. Given once, epoch by
+     * epoch. */
+    void (*consumed)(void *context, uint64_t feed, uint64_t epoch, uint64_t dropped);
     /* A producer that is feeding is to stop: the feed has ended, or its epoch is over. */
     void (*stop)(void *context, uint64_t producer);
     void *context;

@@ -327,6 +327,7 @@ void tfos__ledger_settle(tfos__ledger *ledger, const tfos__attempt *attempt, uin
         return;
     }
     epoch->settled += consumed + dropped;
+    epoch->dropped += dropped;
     if (epoch == &feed->now && feed->partition != NULL && attempt->partition < feed->about.partitions) {
         tfos__partition_record *partition = &feed->partition[attempt->partition];
         partition->settled += consumed + dropped;

@@ -55,6 +55,7 @@ typedef struct tfos__epoch_record {
     uint64_t epoch;
     uint64_t committed; /* to lanes, by attempts that are over */
     uint64_t settled;
+    uint64_t dropped; /* of these */
 } tfos__epoch_record;
 
 struct tfos__feed_record {

@@ -50,9 +50,13 @@ static void on_mark(void *context, uint64_t feed, uint64_t epoch)
     say(context, "mark %" PRIu64 "/%" PRIu64 "; ", feed, epoch);
 }
 
-static void on_consumed(void *context, uint64_t feed, uint64_t epoch)
+static void on_consumed(void *context, uint64_t feed, uint64_t epoch, uint64_t dropped)
 {
-    say(context, "consumed %" PRIu64 "/%" PRIu64 "; ", feed, epoch);
+    say(context, "consumed %" PRIu64 "/%" PRIu64, feed, epoch);
+    if (dropped > 0) {
+        say(context, " but for %" PRIu64, dropped);
+    }
+    say(context, "; ");
 }
 
 static void on_stop(void *context, uint64_t producer)

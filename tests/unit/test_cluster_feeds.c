@@ -84,7 +84,7 @@ static void to_driver(void *context, const tfos__message *message)
     char state[16];
     tfos__message_copy(message, TFOS__FIELD_NODE, state, sizeof state);
     tfos__buffer_printf(&s->said, NULL, "driver: ");
-    if (strcmp(state, "exhausted") == 0 || strcmp(state, "consumed") == 0) {
+    if (strcmp(state, "exhausted") == 0 || strcmp(state, "consumed") == 0 || strcmp(state, "dropped") == 0) {
         tfos__buffer_printf(&s->said, NULL, "%" PRIu64 " %s %" PRIu64 "\n",
                             tfos__message_number(message, TFOS__FIELD_COUNT), state,
                             tfos__message_number(message, TFOS__FIELD_NODES));
@@ -639,7 +639,7 @@ static void test_rows_of_a_program_that_has_finished(void **state)
     /* A program that has ended in good order has left seven behind. */
     settled(&s, 1, 1, 10, 23, 7);
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
-    expect(&s, "driver: 1 consumed 0\n");
+    expect(&s, "driver: 1 dropped 0\n");
     assert_true(tfos__feeds_view(s.feeds, 0, &view));
     assert_int_equal(view.dropped, 7);
     assert_int_equal(view.counts.complete, 1);

@@ -34,9 +34,9 @@ static void quiet_mark(void *context, uint64_t feed, uint64_t epoch)
     ++((uint64_t *)context)[4];
 }
 
-static void quiet_consumed(void *context, uint64_t feed, uint64_t epoch)
+static void quiet_consumed(void *context, uint64_t feed, uint64_t epoch, uint64_t dropped)
 {
-    (void)feed, (void)epoch;
+    (void)feed, (void)epoch, (void)dropped;
     ++((uint64_t *)context)[5];
 }
 

@@ -72,6 +72,7 @@ typedef struct world {
     uint64_t epochs[EPOCHS_MOST];       /* their numbers, … */
     uint64_t committed_in[EPOCHS_MOST]; /* … rows in lanes … */
     uint64_t settled_in[EPOCHS_MOST];
+    uint64_t dropped_in[EPOCHS_MOST];
     uint32_t consumed; /* how many of them were called so */
     bool ended;
     bool failed;
@@ -248,7 +249,7 @@ static void on_mark(void *context, uint64_t feed, uint64_t epoch)
     }
 }
 
-static void on_consumed(void *context, uint64_t feed, uint64_t epoch)
+static void on_consumed(void *context, uint64_t feed, uint64_t epoch, uint64_t dropped)
 {
     world *w = context;
     uint32_t which = w->consumed++;
@@ -256,6 +257,7 @@ static void on_consumed(void *context, uint64_t feed, uint64_t epoch)
     assert_true(which < w->generation);
     assert_int_equal(epoch, w->epochs[which]);
     assert_int_equal(w->settled_in[which], w->committed_in[which]);
+    assert_int_equal(dropped, w->dropped_in[which]);
     assert_true(which + 1 < w->generation || w->marks == 1);
     assert_false(w->ended || w->failed);
     seen.overlaps += which + 1 < w->generation;
@@ -311,6 +313,7 @@ static void settle(world *w, task *t, uint32_t node)
     t->lane_settled[node] = true;
     t->alive = t->alive && !t->fenced[node];
     w->settled_in[t->generation - 1] += rows;
+    w->dropped_in[t->generation - 1] += dropped;
     w->settled[t->partition] += is_current(w, t) ? rows : 0;
     seen.early += is_current(w, t) && !w->exhausted[t->partition];
     tfos__ledger_settle(w->ledger, &attempt, rows - dropped, dropped);
