@@ -109,10 +109,27 @@ static bool nobody_reads(const tfos__feeds *feeds, const tfos__known_feed *which
     return true;
 }
 
+/* Rows were put into lanes, no program has any, and no node has said what became of them. That must not be; if it is,
+ * it must not be waited for. */
+static bool rows_are_missing(const tfos__feeds *feeds, const tfos__known_feed *which, tfos_error *error)
+{
+    tfos__ledger_counts counts;
+    if (which->producers > 0 || !tfos__ledger_count(feeds->ledger, which->number, &counts) || counts.unsettled == 0 ||
+        counts.exhausted < counts.partitions) {
+        return false;
+    }
+    tfos__fail(error, TFOS_CORRUPT,
+               "nobody knows what became of %" PRIu64 " rows of epoch %" PRIu64
+               ": they were fed, no program has them, and no node has said that they were consumed",
+               counts.unsettled, counts.epoch);
+    return true;
+}
+
 static void look_at_stalled(tfos__feeds *feeds, tfos__known_feed *which)
 {
     tfos_error error;
-    if (!blame_node(feeds, which, &error) && !nobody_reads(feeds, which, &error)) {
+    if (!blame_node(feeds, which, &error) && !nobody_reads(feeds, which, &error) &&
+        !rows_are_missing(feeds, which, &error)) {
         which->moved_ms = feeds->now_ms; /* everything that was fed was consumed: it is Spark that takes its time */
         return;
     }

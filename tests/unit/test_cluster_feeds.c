@@ -766,6 +766,24 @@ static void test_programs_that_wait_for_each_other(void **state)
     end(&s);
 }
 
+static void test_rows_of_which_nobody_knows(void **state)
+{
+    (void)state;
+    story s;
+    start(&s, 1, TFOS__FEED_DETERMINATE);
+    admit(&s, 10, 0);
+    exhaust(&s, 10, 100);
+    tfos__feeds_producer_left(s.feeds, 10);
+    settled(&s, 0, 1, 10, 60, 0);
+    s.said.size = 0;
+    beat(&s, 0, 60, 60, ",input,");
+    beat(&s, 1, 30, 30, ",input,");
+    wait_for(&s, 10100);
+    expect_part(&s,
+                "driver: FEED state='failed' count=1 status=9 text='nobody knows what became of 40 rows of epoch 0");
+    end(&s);
+}
+
 /* Tasks give those who read no more than they need while others have yet to come. */
 static void test_a_program_that_is_late(void **state)
 {
@@ -923,6 +941,7 @@ int main(void)
         cmocka_unit_test(test_every_program_has_finished),
         cmocka_unit_test(test_rows_that_nobody_takes),
         cmocka_unit_test(test_programs_that_wait_for_each_other),
+        cmocka_unit_test(test_rows_of_which_nobody_knows),
         cmocka_unit_test(test_a_program_that_is_late),
         cmocka_unit_test(test_a_queue_that_nobody_reads),
         cmocka_unit_test(test_no_time_limit),
