@@ -252,6 +252,16 @@ static void complete(story *s, uint64_t producer)
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
 
+/* A feed of one partition with so many rows, all of them in lanes; its task is gone. */
+static void start_fed(story *s, uint64_t rows)
+{
+    start(s, 1, TFOS__FEED_DETERMINATE);
+    admit(s, 10, 0);
+    exhaust(s, 10, rows);
+    tfos__feeds_producer_left(s->feeds, 10);
+    s->said.size = 0;
+}
+
 static void say_text(story *s, uint64_t producer, tfos__message_type type, uint64_t status, const char *text)
 {
     tfos__message message;
@@ -651,11 +661,7 @@ static void test_rows_of_a_program_that_was_killed(void **state)
 {
     (void)state;
     story s;
-    start(&s, 1, TFOS__FEED_DETERMINATE);
-    admit(&s, 10, 0);
-    exhaust(&s, 10, 50);
-    tfos__feeds_producer_left(s.feeds, 10);
-    s.said.size = 0;
+    start_fed(&s, 50);
     settled(&s, 0, 1, 10, 20, 0);
     node_ends(&s, 1, TFOS__OUTCOME_KILLED, "by SIGKILL");
     expect_part(&s, "driver: FEED state='failed' count=1 status=17 text='the cluster has failed: ");
@@ -750,11 +756,7 @@ static void test_programs_that_wait_for_each_other(void **state)
 {
     (void)state;
     story s;
-    start(&s, 1, TFOS__FEED_DETERMINATE);
-    admit(&s, 10, 0);
-    exhaust(&s, 10, 100);
-    tfos__feeds_producer_left(s.feeds, 10);
-    s.said.size = 0;
+    start_fed(&s, 100);
     beat_with(&s, 0, 60, 20, false, ",input,");
     beat_with(&s, 1, 40, 40, true, ",input,");
     wait_for(&s, 9900); /* no task feeds any more, and still nothing may stay where it is */
@@ -770,12 +772,8 @@ static void test_rows_of_which_nobody_knows(void **state)
 {
     (void)state;
     story s;
-    start(&s, 1, TFOS__FEED_DETERMINATE);
-    admit(&s, 10, 0);
-    exhaust(&s, 10, 100);
-    tfos__feeds_producer_left(s.feeds, 10);
+    start_fed(&s, 100);
     settled(&s, 0, 1, 10, 60, 0);
-    s.said.size = 0;
     beat(&s, 0, 60, 60, ",input,");
     beat(&s, 1, 30, 30, ",input,");
     wait_for(&s, 10100);
