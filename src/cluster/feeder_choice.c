@@ -80,7 +80,7 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
 
 /* The node elsewhere that has not acknowledged everything yet; NULL: there is none. Nobody else is fed before it has:
  * what an attempt has committed must be the first rows of its partition. That takes as long as the network does, and
- * never depends on a program: see room_of. */
+ * never depends on a program: see tfos__feeder_room. */
 const tfos__place *tfos__feeder_unacknowledged(const tfos_feeder *feeder)
 {
     for (size_t i = 0; i < feeder->place_count; i++) {

@@ -35,9 +35,9 @@ static bool may_read(const tfos__feeds *feeds, uint32_t index)
 {
     const tfos__roster_options *options = tfos__roster_options_of(feeds->roster);
     const tfos__fed_node *node = &feeds->nodes[index];
-    tfos__node_view view;
-    tfos__roster_view(feeds->roster, index, &view);
-    bool is_chief = options->roles.master[0] != '\0' && strcmp(view.role, options->roles.master) == 0;
+    uint32_t task;
+    const char *role = tfos__roles_at(&options->roles, index, &task);
+    bool is_chief = options->roles.master[0] != '\0' && strcmp(role, options->roles.master) == 0;
     return node->known && !node->gone && tfos__roles_is_worker(&options->roles, index) &&
            !(is_chief && (options->flags & TFOS__FLAG_NATIVE_WORKERS) != 0);
 }

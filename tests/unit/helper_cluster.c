@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -516,6 +518,17 @@ void helper_cluster_expect_shared(const helper_cluster *it, size_t least)
             fail_msg("node %d got %zu rows, expected %zu at least", i, count, least);
         }
     }
+}
+
+uint16_t helper_find_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_ANY)}};
+    socklen_t bytes = sizeof address;
+    int found = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(found, (const struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(getsockname(found, (struct sockaddr *)&address, &bytes), 0);
+    close(found);
+    return ntohs(address.sin_port);
 }
 
 /* ---- tasks ---- */

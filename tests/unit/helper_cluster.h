@@ -71,6 +71,9 @@ void helper_cluster_expect_rows(const helper_cluster *it, const int64_t *sizes, 
 /* … unless each program has so many numbers at least. */
 void helper_cluster_expect_shared(const helper_cluster *it, size_t least);
 
+/* A port that nobody has at the moment. */
+uint16_t helper_find_port(void);
+
 /* ---- tasks ---- */
 
 typedef struct helper_task {

@@ -48,17 +48,6 @@ static void make_hello(const uint8_t key[TFOS__KEY_BYTES], tfos__buffer *out)
     tfos__tls_context_free(context);
 }
 
-static uint16_t find_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_ANY)}};
-    socklen_t bytes = sizeof address;
-    int found = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(found, (const struct sockaddr *)&address, bytes), 0);
-    assert_int_equal(getsockname(found, (struct sockaddr *)&address, &bytes), 0);
-    close(found);
-    return ntohs(address.sin_port);
-}
-
 static void open_cluster(helper_cluster *it, crowd *them, size_t count, const char *setting)
 {
     static const uint8_t wrong[TFOS__KEY_BYTES] = "not the key";
@@ -66,7 +55,7 @@ static void open_cluster(helper_cluster *it, crowd *them, size_t count, const ch
     helper_address place;
     memset(them, 0, sizeof *them);
     them->address = (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+        .sin_family = AF_INET, .sin_port = htons(helper_find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     snprintf(port, sizeof port, "feed.port=%u", ntohs(them->address.sin_port));
     const char *const settings[] = {port, setting, NULL};
     helper_cluster_open(it, 1, "take", 50, settings);

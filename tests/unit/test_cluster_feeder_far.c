@@ -567,17 +567,6 @@ static void test_programs_that_end(void **state)
     helper_cluster_abandon(&it);
 }
 
-static uint16_t find_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_ANY)}};
-    socklen_t bytes = sizeof address;
-    int found = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(found, (const struct sockaddr *)&address, bytes), 0);
-    assert_int_equal(getsockname(found, (struct sockaddr *)&address, &bytes), 0);
-    close(found);
-    return ntohs(address.sin_port);
-}
-
 /* Whoever knocks without the key, or says nothing, is not noticed by others. */
 static void test_strangers(void **state)
 {
@@ -589,7 +578,7 @@ static void test_strangers(void **state)
     const int64_t sizes[] = {3000};
     const tfos_feed_options options = helper_feed_of(1);
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+        .sin_family = AF_INET, .sin_port = htons(helper_find_port()), .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     snprintf(port, sizeof port, "feed.port=%u", ntohs(address.sin_port));
     const char *const settings[] = {port, NULL};
     helper_cluster_open(&it, 1, "slow:2", 50, settings);
