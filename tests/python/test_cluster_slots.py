@@ -57,6 +57,7 @@ def test_a_cluster_that_waits_says_who_has_the_slots(sc, tmp_path, capfd):
 def test_a_cluster_that_is_fed_holds_none(sc, tmp_path, capfd):
     """Its tasks have returned. TFParallel gets the slots, and whoever comes next is told of that."""
     fed = TFCluster.run(sc, take_all, None, 2, 0, input_mode=TFCluster.InputMode.SPARK)
+    capfd.readouterr()  # its own nodes have registered, too
     parallel = threading.Thread(target=TFParallel.run, args=(sc, wait_for_file, str(tmp_path / "go"), 2))
     parallel.start()
     try:
