@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cluster/link.h"
+#include "service/link.h"
 
 enum { WAIT_MS = 120000 };
 

@@ -1,5 +1,5 @@
 # tfos_embed(target what file…): makes files part of a program. They are found by their names in the array
-# tfos__<what>_files, which cluster/<what>_files.h declares. The C file is made anew when one of them changes.
+# tfos__<what>_files, which coordinator/<what>_files.h declares. The C file is made anew when one of them changes.
 #
 # The same file is the script that writes it: cmake -DOUT=… -DWHAT=… "-DFILES=path;…" -P TfosEmbed.cmake
 set(TFOS_EMBED_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
@@ -17,7 +17,7 @@ function(tfos_embed target what)
 endfunction()
 
 function(tfos_embed_write)
-  set(text "/* Made by cmake/TfosEmbed.cmake. */\n#include \"cluster/${WHAT}_files.h\"\n\n")
+  set(text "/* Made by cmake/TfosEmbed.cmake. */\n#include \"coordinator/${WHAT}_files.h\"\n\n")
   set(table "")
   set(number 0)
   foreach(path IN LISTS FILES)

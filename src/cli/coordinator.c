@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cluster/coordinator.h"
-#include "cluster/seclude.h"
+#include "coordinator/coordinator.h"
+#include "service/seclude.h"
 
 static bool is_socket(int file)
 {

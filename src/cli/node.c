@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cluster/node.h"
-#include "cluster/seclude.h"
+#include "node/node.h"
+#include "service/seclude.h"
 
 static void print_exit_codes(void)
 {

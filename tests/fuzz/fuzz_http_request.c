@@ -2,7 +2,7 @@
  * nobody without the token is let in.
  *
  * The first byte says how many bytes come at a time; the rest is what a client sends. */
-#include "cluster/page.h"
+#include "coordinator/page.h"
 #include "fuzz_tools.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

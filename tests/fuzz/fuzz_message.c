@@ -1,7 +1,7 @@
 /* Messages of the control plane: any bytes are refused with a message, or mean something that is written and read again
  * the same. */
-#include "cluster/message.h"
 #include "fuzz_tools.h"
+#include "net/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

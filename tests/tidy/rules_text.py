@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 
-ROOMS = ["base", "column", "fs", "record", "feed", "cluster", "collective", "tensorflow", "cli"]
+# Before the bar: libtfos.so, which enters processes of others. Behind it: the command tfos alone, with an event loop.
+LIBRARY_ROOMS = ["base", "column", "fs", "record", "net", "feed", "collective", "tensorflow", "driver"]
+COMMAND_ROOMS = ["service", "coordinator", "node", "cli"]
+ROOMS = LIBRARY_ROOMS + COMMAND_ROOMS
 MAX_COLUMNS = 120
 MAX_LINES = 700
 MAX_TEST_LINES = 1000  # a test is a list of cases, read one at a time
@@ -47,10 +50,32 @@ def rooms_in_order(tree):
                 yield path, number, f"{room} must not use {other}, which comes after it; move the code or pass it in"
 
 
+def rooms_of_targets(tree):
+    """Room → the targets that src/CMakeLists.txt makes of it."""
+    target = None
+    for match in re.finditer(r"set\(tfos_rooms_of (\w+)\)|tfos_room\(\s*(\w+)", tree.text("src/CMakeLists.txt")):
+        if match[1]:
+            target = match[1]
+        else:
+            yield match[2], target
+
+
+def the_bar_holds(tree):
+    """What enters other people's processes has no event loop, and is made of the rooms before the bar."""
+    for path in tree.under("src/", ".c", ".h"):
+        for number, line in tree.lines(path):
+            match = re.match(r"\s*#\s*include\s+<(uv|http_parser)\.h>", line)
+            if match and path.split("/")[1] in LIBRARY_ROOMS:
+                yield path, number, f"<{match[1]}.h> is for the rooms behind the bar: {', '.join(COMMAND_ROOMS)}"
+    for room, target in rooms_of_targets(tree):
+        if (target == "tfos_objects") != (room in LIBRARY_ROOMS):
+            yield "src/CMakeLists.txt", 1, f"{room} is made part of {target}, on the other side of the bar"
+
+
 def listed_sources(tree):
     """The files that src/CMakeLists.txt builds, as room/file.c."""
     text = re.sub(r"#.*", "", tree.text("src/CMakeLists.txt"))
-    for room, files in re.findall(r"tfos_(?:service_)?room\(\s*(\w+)\s+([^)]*)\)", text):
+    for room, files in re.findall(r"tfos_room\(\s*(\w+)\s+([^)]*)\)", text):
         yield from (f"{room}/{name}" for name in files.split())
     yield from re.findall(r"\b\w+/\w+\.c\b", text)  # files that are no part of libtfos.so
 
@@ -61,8 +86,9 @@ def every_file_is_built(tree):
         if path[len("src/") :] not in listed:
             yield path, 1, "nobody builds this file; add it to its room in src/CMakeLists.txt"
     for path in tree.under("tests/unit/", ".c"):
-        if not re.match(r"(test|helper|stand_in)_\w+\.c$", os.path.basename(path)):
-            yield path, 1, "nobody builds this file; call it test_<room>_<thing>.c, helper_… or stand_in_<thing>.c"
+        test = re.match(r"tests/unit/(\w+)/test_\w+\.c$", path)
+        if not (test and test[1] in ROOMS) and not re.match(r"tests/unit/(helper|stand_in)_\w+\.c$", path):
+            yield path, 1, "nobody builds this file; call it <room>/test_<thing>.c, helper_… or stand_in_<thing>.c"
     for path in tree.under("tests/fuzz/", ".c"):
         if not re.match(r"(fuzz_\w+|replay_main)\.c$", os.path.basename(path)):
             yield path, 1, "nobody builds this file; call it fuzz_<format>.c"
@@ -232,6 +258,7 @@ def code_is_formatted(tree):
 
 RULES = [
     rooms_in_order,
+    the_bar_holds,
     every_file_is_built,
     no_leftovers,
     lines_fit,

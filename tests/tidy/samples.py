@@ -28,10 +28,10 @@ int f(void)
 # A small project without a breach: path → text. A path that ends in .so or .a is compiled from its text.
 GOOD = {
     "include/tfos.h": HEADER,
-    "src/CMakeLists.txt": "tfos_room(\n  base\n  thing.c)\ntfos_room(column)\n",
+    "src/CMakeLists.txt": "set(tfos_rooms_of tfos_objects)\ntfos_room(\n  base\n  thing.c)\ntfos_room(column)\n",
     "src/base/thing.h": "/* A thing. */\n",
     "src/base/thing.c": SOURCE,
-    "tests/unit/test_base_thing.c": "/* A test. */\n",
+    "tests/unit/base/test_thing.c": "/* A test. */\n",
     "jvm/CMakeLists.txt": "add_library(tfosjni thing_jni.c)\n",
     "jvm/thing_jni.c": "/* JNI. */\n",
     "jvm/pom.xml": "<artifactId>tfos</artifactId>\n<version>1.2.3</version>\n",
@@ -57,11 +57,19 @@ BAD = {
         {"src/base/thing.c": '/* */\n#include "thing.h"\n'},
         {"src/attic/thing.c": "/* */\n"},
     ],
+    "the_bar_holds": [
+        {"src/base/thing.c": "/* */\n#include <uv.h>\n"},
+        {"src/feed/thing.h": "/* */\n#include <http_parser.h>\n"},
+        {"src/CMakeLists.txt": "set(tfos_rooms_of tfos_objects)\ntfos_room(\n  node\n  thing.c)\n"},
+        {"src/CMakeLists.txt": "set(tfos_rooms_of tfos_service)\ntfos_room(\n  base\n  thing.c)\n"},
+    ],
     "every_file_is_built": [
         {"src/base/extra.c": "/* */\n"},
         {"src/column/thing.c": "/* */\n"},
         {"src/CMakeLists.txt": "# tfos_room(base thing.c)\n"},
         {"tests/unit/thing.c": "/* */\n"},
+        {"tests/unit/test_thing.c": "/* */\n"},
+        {"tests/unit/attic/test_thing.c": "/* */\n"},
         {"tests/fuzz/thing.c": "/* */\n"},
         {"jvm/extra.c": "/* */\n"},
     ],
@@ -74,7 +82,7 @@ BAD = {
     ],
     "files_are_short": [
         {"src/base/thing.c": "/* */\n" * 701},
-        {"tests/unit/test_base_thing.c": "/* */\n" * 1001},
+        {"tests/unit/base/test_thing.c": "/* */\n" * 1001},
         {"scripts/run": "#!/bin/sh\n" * 701},
     ],
     "functions_fit_a_screen": [

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "cluster/link.h"
+#include "service/link.h"
 
 typedef struct helper_coordinator {
     uv_loop_t loop;

@@ -3,7 +3,7 @@
 #ifndef TFOS_TESTS_HELPER_NODES_H
 #define TFOS_TESTS_HELPER_NODES_H
 
-#include "cluster/link.h"
+#include "service/link.h"
 
 typedef struct helper_node {
     tfos__link *link; /* NULL when closed */

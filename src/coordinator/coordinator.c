@@ -1,0 +1,660 @@
+/* The coordinator binds the roster to the world: a listening socket for nodes, the driver's socket, a clock.
+ *
+ * Whoever connects is a stranger until TLS has shown that it has the key, and nobody until it has said HELLO with our
+ * version and REGISTER. Strangers are bounded in number and in time and cost nobody else anything. */
+#include "coordinator/coordinator.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "coordinator/feeds.h"
+#include "coordinator/page.h"
+#include "coordinator/roster.h"
+#include "coordinator/status.h"
+#include "service/link.h"
+#include "service/note.h"
+
+enum {
+    TICK_MS = 100,
+    STRANGERS_MOST = 256,           /* connections beyond two for each node, and producers */
+    PRODUCERS_MOST = 16384,         /* tasks that feed at the same time */
+    LAST_WORDS_MS = 5000,           /* after the driver has gone and nodes were given up */
+    DRIVER_BACKLOG_BYTES = 8 << 20, /* of output that waits for the driver */
+    SLEEP_MS = 2000,                /* between two ticks: we were not running */
+};
+
+typedef enum peer_kind { PEER_STRANGER, PEER_GREETED, PEER_NODE, PEER_SPARE, PEER_PRODUCER } peer_kind;
+
+typedef struct coordinator coordinator;
+
+typedef struct peer {
+    coordinator *of;
+    tfos__link *link;
+    peer_kind kind;
+    bool evicted;
+    uint32_t index;            /* of a node */
+    uint64_t producer;         /* the number of a producer */
+    tfos__buffer registration; /* of a spare: what it said, for the day when it is needed */
+    struct peer *next;
+    struct peer *previous;
+} peer;
+
+struct coordinator {
+    uv_loop_t loop;
+    uv_tcp_t listener;
+    tfos__page *page;
+    uv_timer_t ticker;
+    uv_signal_t terminate;
+    tfos__link *driver;
+    pid_t driver_pid;
+    uint64_t driver_left_ms;
+    uint64_t ticked_ms;
+    uint64_t beat_sent_ms; /* to the driver */
+    uint64_t dropped_lines;
+    tfos__tls_context *tls;
+    tfos__roster *roster;
+    tfos__feeds *feeds;
+    uint64_t last_producer;
+    size_t producer_count;
+    peer **nodes; /* by index; NULL when not connected */
+    peer *peers;
+    size_t peer_count;
+    size_t peers_most;
+    tfos__peer_counts counts;
+    bool told[3]; /* which causes of refusal have been logged */
+    bool closing;
+    tfos_error error;
+};
+
+static uint64_t now_of(const coordinator *self)
+{
+    return uv_now(&self->loop);
+}
+
+static uint64_t lines_of(const tfos__message *message)
+{
+    tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
+    uint64_t lines = 0;
+    for (const char *at = text.at; at < text.at + text.count; lines++) {
+        const char *end = memchr(at, '\n', (size_t)(text.at + text.count - at));
+        at = end != NULL ? end + 1 : text.at + text.count;
+    }
+    return lines;
+}
+
+/* A driver that reads again after a pause is told what it missed. */
+static void tell_dropped(coordinator *self)
+{
+    char text[128];
+    tfos__message message;
+    snprintf(text, sizeof text, "%" PRIu64 " lines were dropped here: the driver did not read them in time\n",
+             self->dropped_lines);
+    tfos__message_init(&message, TFOS__MESSAGE_LOG);
+    tfos__message_put_string(&message, TFOS__FIELD_NODE, "tfos");
+    tfos__message_put_string(&message, TFOS__FIELD_HOST, "coordinator");
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    self->dropped_lines = 0;
+    tfos__link_send(self->driver, &message);
+}
+
+/* Output of programs gives way when the driver does not read; what it must know always has room. */
+static void tell_driver(void *context, const tfos__message *message)
+{
+    coordinator *self = context;
+    if (self->driver == NULL) {
+        return;
+    }
+    if (message->type == TFOS__MESSAGE_LOG) {
+        if (tfos__link_backlog(self->driver) > DRIVER_BACKLOG_BYTES) {
+            self->dropped_lines += lines_of(message);
+            return;
+        }
+        if (self->dropped_lines > 0) {
+            tell_dropped(self);
+        }
+    }
+    tfos__link_send(self->driver, message);
+}
+
+static void tell_node(void *context, uint32_t index, const tfos__message *message)
+{
+    coordinator *self = context;
+    if (self->nodes[index] != NULL) {
+        tfos__link_send(self->nodes[index]->link, message);
+    }
+}
+
+static void tell_producer(void *context, uint64_t producer, const tfos__message *message)
+{
+    coordinator *self = context;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        if (each->kind == PEER_PRODUCER && each->producer == producer) {
+            tfos__link_send(each->link, message);
+            return;
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+static void close_all(coordinator *self)
+{
+    if (self->closing) {
+        return;
+    }
+    self->closing = true;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        tfos__link_close(each->link);
+    }
+    if (self->driver != NULL) {
+        tfos__link_close(self->driver);
+    }
+    tfos__page_close(self->page);
+    uv_close((uv_handle_t *)&self->listener, NULL);
+    uv_close((uv_handle_t *)&self->ticker, NULL);
+    uv_close((uv_handle_t *)&self->terminate, NULL);
+}
+
+static void driver_is_gone(coordinator *self)
+{
+    if (self->driver_left_ms == 0) {
+        self->driver_left_ms = now_of(self);
+        if (self->roster != NULL) {
+            tfos__roster_stop(self->roster, "the driver is gone", now_of(self));
+        }
+    }
+}
+
+/* Lets the driver know that we are there. */
+static void beat_driver(coordinator *self, uint64_t now)
+{
+    tfos__message message;
+    if (self->driver == NULL || now - self->beat_sent_ms < tfos__roster_options_of(self->roster)->beat_ms ||
+        tfos__link_backlog(self->driver) > 0) {
+        return;
+    }
+    self->beat_sent_ms = now;
+    tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__link_send(self->driver, &message);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    coordinator *self = timer->data;
+    uint64_t now = now_of(self);
+    uint64_t slept_ms = self->ticked_ms != 0 ? now - self->ticked_ms : 0;
+    self->ticked_ms = now;
+    if (getppid() != self->driver_pid) {
+        driver_is_gone(self);
+    }
+    bool over = self->roster == NULL;
+    uint64_t stop_ms = 0;
+    if (self->roster != NULL) {
+        if (slept_ms > SLEEP_MS) {
+            tfos__roster_forgive(self->roster, slept_ms);
+        }
+        tfos__roster_tick(self->roster, now);
+        tfos__feeds_tick(self->feeds, now);
+        beat_driver(self, now);
+        over = tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
+        stop_ms = tfos__roster_options_of(self->roster)->stop_ms;
+    }
+    if (self->driver_left_ms != 0 && (over || now - self->driver_left_ms > stop_ms + LAST_WORDS_MS)) {
+        close_all(self);
+    }
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+    coordinator *self = handle->data;
+    (void)number;
+    driver_is_gone(self);
+}
+
+/* ---- nodes ---- */
+
+/* Logs the first of its kind: a stranger that tries all day must not fill the driver's terminal. */
+static void note_refusal(coordinator *self, size_t cause, uint64_t *count, const char *text)
+{
+    ++*count;
+    if (!self->told[cause]) {
+        self->told[cause] = true;
+        tfos__note("refused a connection: %s (further ones of this kind are only counted)", text);
+    }
+}
+
+static void refuse(peer *stranger, const char *text)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    tfos__link_send(stranger->link, &message);
+    tfos__link_close(stranger->link);
+}
+
+static void greet(peer *stranger, const tfos__message *message)
+{
+    coordinator *self = stranger->of;
+    char version[64];
+    char text[256];
+    if (message->type != TFOS__MESSAGE_HELLO) {
+        note_refusal(self, 2, &self->counts.refused_other, "it did not begin with HELLO");
+        refuse(stranger, "the first message must be HELLO");
+        return;
+    }
+    tfos__message_copy(message, TFOS__FIELD_VERSION, version, sizeof version);
+    if (strcmp(version, TFOS_VERSION) != 0) {
+        snprintf(text, sizeof text,
+                 "the driver runs tfos %s, this node tfos %s; install the same version on the executors or on none",
+                 TFOS_VERSION, tfos__printable_of(version, strlen(version)).text);
+        note_refusal(self, 1, &self->counts.refused_version, text);
+        refuse(stranger, text);
+        return;
+    }
+    stranger->kind = PEER_GREETED;
+}
+
+static void register_node(peer *greeted, const tfos__message *message)
+{
+    coordinator *self = greeted->of;
+    tfos_error error;
+    uint32_t index;
+    if (message->type == TFOS__MESSAGE_ADMIT) {
+        if (self->producer_count >= PRODUCERS_MOST) {
+            refuse(greeted, "too many tasks feed this cluster at the same time; give the data fewer partitions");
+            return;
+        }
+        greeted->kind = PEER_PRODUCER;
+        greeted->producer = ++self->last_producer;
+        self->producer_count++;
+        tfos__feeds_hear_producer(self->feeds, greeted->producer, message, now_of(self));
+        return;
+    }
+    if (message->type != TFOS__MESSAGE_REGISTER) {
+        note_refusal(self, 2, &self->counts.refused_other, "it did not register");
+        refuse(greeted, "REGISTER or ADMIT must follow HELLO");
+        return;
+    }
+    tfos_status status = tfos__roster_register(self->roster, message, now_of(self), &index, &error);
+    if (status == TFOS_EXISTS) {
+        greeted->kind = PEER_SPARE;
+        tfos__buffer_reset(&greeted->registration);
+        if (tfos__message_encode(message, &greeted->registration, &error) != TFOS_OK) {
+            refuse(greeted, error.message);
+        }
+    } else if (status != TFOS_OK) {
+        note_refusal(self, 2, &self->counts.refused_other, error.message);
+        refuse(greeted, error.message);
+    } else {
+        peer *before = self->nodes[index];
+        if (before != NULL) {
+            before->kind = PEER_GREETED; /* it has come back on another connection: this one means nothing any more */
+            tfos__link_close(before->link);
+        }
+        greeted->kind = PEER_NODE;
+        greeted->index = index;
+        self->nodes[index] = greeted;
+        tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+        tfos__feeds_node_returned(self->feeds, index);
+        tfos__roster_welcome(self->roster, index, now_of(self));
+    }
+}
+
+/* The node that a spare stands in for is gone before anything began: now it is the node. */
+static void promote(peer *spare)
+{
+    tfos__message message;
+    tfos__buffer registration = spare->registration;
+    spare->registration = (tfos__buffer){0};
+    if (tfos__message_decode(registration.data + sizeof(uint32_t), registration.size - sizeof(uint32_t), &message,
+                             NULL) == TFOS_OK) {
+        register_node(spare, &message);
+    }
+    tfos__buffer_reset(&registration);
+}
+
+static void answer_spare(peer *spare, const tfos__message *message)
+{
+    tfos__message answer;
+    tfos__message registration;
+    if (tfos__roster_phase(spare->of->roster) >= TFOS__PHASE_STOPPING) {
+        refuse(spare, "the cluster has been stopped");
+    } else if (message->type == TFOS__MESSAGE_ENDED) {
+        tfos__message_init(&answer, TFOS__MESSAGE_BYE);
+        tfos__link_send(spare->link, &answer);
+    } else if (message->type == TFOS__MESSAGE_BEAT) {
+        tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
+        tfos__link_send(spare->link, &answer);
+        if (tfos__message_decode(spare->registration.data + sizeof(uint32_t),
+                                 spare->registration.size - sizeof(uint32_t), &registration, NULL) == TFOS_OK &&
+            tfos__roster_is_vacant(spare->of->roster, tfos__message_number(&registration, TFOS__FIELD_INDEX))) {
+            promote(spare);
+        }
+    }
+}
+
+/* The roster first: whether a program that ended has failed, it must know before its rows are given up. */
+static void hear_node(coordinator *self, uint32_t index, const tfos__message *message)
+{
+    if (message->type == TFOS__MESSAGE_ENDED) {
+        tfos__feeds_count_last(self->feeds, index, message, now_of(self)); /* the cluster may be over with this */
+    }
+    tfos__roster_hear(self->roster, index, message, now_of(self));
+    tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+}
+
+static void on_node_message(tfos__link *link, const tfos__message *message, void *context)
+{
+    peer *from = context;
+    (void)link;
+    switch (from->kind) {
+    case PEER_STRANGER:
+        greet(from, message);
+        break;
+    case PEER_GREETED:
+        register_node(from, message);
+        break;
+    case PEER_NODE:
+        hear_node(from->of, from->index, message);
+        break;
+    case PEER_PRODUCER:
+        tfos__feeds_hear_producer(from->of->feeds, from->producer, message, now_of(from->of));
+        break;
+    case PEER_SPARE:
+        answer_spare(from, message);
+        break;
+    }
+}
+
+static void count_refusal(coordinator *self, const tfos_error *error)
+{
+    if (error->status == TFOS_PERMISSION) {
+        note_refusal(self, 0, &self->counts.refused_key, error->message);
+    } else if (error->status == TFOS_LIMIT) {
+        note_refusal(self, 2, &self->counts.refused_slow, error->message);
+    } else {
+        self->counts.refused_other++; /* came and went, as port scanners and health checks do */
+    }
+}
+
+static void on_node_closed(tfos__link *link, const tfos_error *error, void *context)
+{
+    peer *gone = context;
+    coordinator *self = gone->of;
+    (void)link;
+    if (gone->kind == PEER_STRANGER && error->status != TFOS_OK && !gone->evicted) {
+        count_refusal(self, error);
+    }
+    if (gone->kind == PEER_NODE) {
+        self->nodes[gone->index] = NULL;
+        if (!self->closing) {
+            tfos__roster_disconnect(self->roster, gone->index, now_of(self));
+        }
+    }
+    if (gone->kind == PEER_PRODUCER) {
+        self->producer_count--;
+        if (!self->closing) {
+            tfos__feeds_producer_left(self->feeds, gone->producer);
+        }
+    }
+    if (gone->previous != NULL) {
+        gone->previous->next = gone->next;
+    } else {
+        self->peers = gone->next;
+    }
+    if (gone->next != NULL) {
+        gone->next->previous = gone->previous;
+    }
+    self->peer_count--;
+    tfos__buffer_reset(&gone->registration);
+    free(gone);
+}
+
+/* Too many are connected: the oldest of those who have not shown the key yet makes room. False if there is none. */
+static bool make_room(coordinator *self)
+{
+    peer *oldest = NULL;
+    for (peer *each = self->peers; each != NULL; each = each->next) {
+        if (each->kind == PEER_STRANGER && !each->evicted) {
+            oldest = each; /* the newest are in front */
+        }
+    }
+    if (oldest == NULL || oldest == self->peers) {
+        return false;
+    }
+    oldest->evicted = true;
+    note_refusal(self, 2, &self->counts.refused_slow, "there are too many that do not say who they are");
+    tfos__link_close(oldest->link);
+    return true;
+}
+
+static void on_connection(uv_stream_t *listener, int code)
+{
+    static const tfos__link_events events = {.message = on_node_message, .closed = on_node_closed};
+    coordinator *self = listener->data;
+    tfos_error error;
+    peer *stranger = code == 0 ? calloc(1, sizeof *stranger) : NULL;
+    if (stranger == NULL) {
+        return;
+    }
+    stranger->of = self;
+    if (tfos__link_accept(listener, self->tls, &events, stranger, &stranger->link, &error) != TFOS_OK) {
+        free(stranger);
+        return;
+    }
+    self->counts.accepted++;
+    stranger->next = self->peers;
+    if (self->peers != NULL) {
+        self->peers->previous = stranger;
+    }
+    self->peers = stranger;
+    self->peer_count++;
+    if (self->peer_count - self->producer_count > self->peers_most && !make_room(self)) {
+        note_refusal(self, 2, &self->counts.refused_other, "there are too many connections");
+        stranger->kind = PEER_GREETED;
+        tfos__link_close(stranger->link);
+    }
+}
+
+/* ---- the driver ---- */
+
+static char *status_json(void *context, const tfos__status_wish *logs)
+{
+    coordinator *self = context;
+    struct timeval wall;
+    gettimeofday(&wall, NULL);
+    return tfos__status_json(self->roster, self->feeds, &self->counts, logs, now_of(self),
+                             (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
+}
+
+static void answer_status(coordinator *self)
+{
+    enum { PARTITIONS_MOST = 10000 }; /* of a feed; the whole has to fit a message */
+    tfos__status_wish wish = {.partitions = true, .all_feeds = true, .most_each = PARTITIONS_MOST};
+    tfos__message message;
+    char *json = status_json(self, &wish);
+    if (json != NULL && strlen(json) > 1 << 20) {
+        free(json);
+        json = status_json(self, &(tfos__status_wish){0});
+    }
+    if (json == NULL) {
+        return;
+    }
+    size_t count = strlen(json);
+    bool fits = count <= 1 << 20;
+    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? json : "{}", fits ? count : 2);
+    tell_driver(self, &message);
+    free(json);
+}
+
+/* The last words are preceded by a status, which nobody can ask for any more. */
+static void tell_driver_last(void *context, const tfos__message *message)
+{
+    if (message->type == TFOS__MESSAGE_OVER) {
+        answer_status(context);
+    }
+    tell_driver(context, message);
+}
+
+static void fill_options(const tfos__message *open, tfos__roster_options *out)
+{
+    *out = (tfos__roster_options){
+        .roles = {.nodes = (uint32_t)tfos__message_number(open, TFOS__FIELD_NODES),
+                  .ps = (uint32_t)tfos__message_number(open, TFOS__FIELD_PS),
+                  .evaluators = (uint32_t)tfos__message_number(open, TFOS__FIELD_EVALUATORS)},
+        .attempt = (uint32_t)tfos__message_number(open, TFOS__FIELD_ATTEMPT),
+        .flags = (uint32_t)tfos__message_number(open, TFOS__FIELD_FLAGS),
+        .worker_gpus = (int64_t)tfos__message_number(open, TFOS__FIELD_WORKER_GPUS) - 1,
+        .timeout_ms = tfos__message_number(open, TFOS__FIELD_TIMEOUT_MS),
+        .beat_ms = tfos__message_number(open, TFOS__FIELD_BEAT_MS),
+        .lease_ms = tfos__message_number(open, TFOS__FIELD_LEASE_MS),
+    };
+    tfos__message_copy(open, TFOS__FIELD_MASTER, out->roles.master, sizeof out->roles.master);
+    tfos__message_copy(open, TFOS__FIELD_CLUSTER, out->name, sizeof out->name);
+}
+
+static tfos__ports ports_of(const tfos__message *open, tfos__field first, tfos__field last, const char *setting)
+{
+    return (tfos__ports){.first = (uint16_t)tfos__message_number(open, first),
+                         .last = (uint16_t)tfos__message_number(open, last),
+                         .setting = setting};
+}
+
+/* The driver's settings are this process's. */
+static tfos_status take_settings(const tfos__message *open, tfos__roster_options *options, tfos_error *error)
+{
+    tfos__text list = tfos__message_text(open, TFOS__FIELD_SETTINGS);
+    int64_t kill_ms;
+    for (size_t at = 0; at < list.count;) {
+        size_t count = strnlen(list.at + at, list.count - at);
+        TFOS_TRY(tfos__setting_assign(list.at + at, count, error));
+        at += count + 1;
+    }
+    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_NODE_KILL_MS, -1, -1, &kill_ms, error));
+    options->stop_ms = (uint64_t)kill_ms + TFOS__STOP_MS;
+    return TFOS_OK;
+}
+
+static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
+{
+    const tfos__roster_calls calls = {.to_node = tell_node, .to_driver = tell_driver_last, .context = self};
+    tfos__text key = tfos__message_text(open, TFOS__FIELD_KEY);
+    tfos__roster_options options;
+    char host[256];
+    uint16_t port = 0;
+    fill_options(open, &options);
+    TFOS_TRY(take_settings(open, &options, error));
+    if (key.count != TFOS__KEY_BYTES) {
+        return tfos__fail(error, TFOS_INVALID, "the cluster key has %zu bytes instead of %d", key.count,
+                          TFOS__KEY_BYTES);
+    }
+    TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, (const uint8_t *)key.at, TFOS__LINK_PURPOSE, &self->tls, error));
+    TFOS_TRY(tfos__roster_new(&options, &calls, now_of(self), &self->roster, error));
+    const tfos__feeds_calls feed_calls = {
+        .to_node = tell_node, .to_driver = tell_driver, .to_producer = tell_producer, .context = self};
+    TFOS_TRY(tfos__feeds_new(self->roster, &feed_calls, &self->feeds, error));
+    self->nodes = calloc(options.roles.nodes, sizeof *self->nodes);
+    if (self->nodes == NULL) {
+        return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
+    }
+    self->peers_most = 2 * (size_t)options.roles.nodes + STRANGERS_MOST;
+    tfos__message_copy(open, TFOS__FIELD_HOST, host, sizeof host);
+    tfos__ports ports = ports_of(open, TFOS__FIELD_PORT, TFOS__FIELD_PORT_LAST, "TFOS_SERVER_PORT");
+    TFOS_TRY(tfos__listener_open(&self->listener, host, &ports, on_connection, &port, error));
+    ports = ports_of(open, TFOS__FIELD_STATUS_PORT, TFOS__FIELD_STATUS_PORT_LAST, "TFOS_STATUS_PORT");
+    TFOS_TRY(tfos__page_open(&self->loop, host, &ports, status_json, self, &self->page, error));
+    tfos__message answer;
+    tfos__message_init(&answer, TFOS__MESSAGE_LISTENING);
+    tfos__message_put_string(&answer, TFOS__FIELD_HOST, host);
+    tfos__message_put_number(&answer, TFOS__FIELD_PORT, port);
+    tfos__message_put_string(&answer, TFOS__FIELD_URL, tfos__page_url(self->page));
+    tell_driver(self, &answer);
+    return TFOS_OK;
+}
+
+static void refuse_driver(coordinator *self, const tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+    tell_driver(self, &message);
+    tfos__link_close(self->driver);
+}
+
+static void on_driver_message(tfos__link *link, const tfos__message *message, void *context)
+{
+    coordinator *self = context;
+    tfos_error error;
+    (void)link;
+    if (self->roster == NULL) {
+        if (message->type != TFOS__MESSAGE_OPEN) {
+            tfos__fail(&error, TFOS_INVALID, "the first message of a driver must be OPEN");
+            refuse_driver(self, &error);
+        } else if (open_cluster(self, message, &error) != TFOS_OK) {
+            refuse_driver(self, &error);
+        }
+    } else if (message->type == TFOS__MESSAGE_STATUS) {
+        answer_status(self);
+    } else if (message->type >= TFOS__MESSAGE_FEED) {
+        tfos__feeds_obey(self->feeds, message, now_of(self));
+    } else {
+        tfos__roster_obey(self->roster, message, now_of(self));
+    }
+}
+
+static void on_driver_closed(tfos__link *link, const tfos_error *error, void *context)
+{
+    coordinator *self = context;
+    (void)link;
+    self->driver = NULL;
+    /* A driver that goes before it has read everything resets the connection: that is an end like any other. */
+    if (error->status != TFOS_OK && error->status != TFOS_IO && self->error.status == TFOS_OK) {
+        self->error = *error;
+    }
+    driver_is_gone(self);
+}
+
+/* ---- running ---- */
+
+tfos_status tfos__coordinator_run(int driver, tfos_error *error)
+{
+    static const tfos__link_events events = {.message = on_driver_message, .closed = on_driver_closed};
+    coordinator *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return tfos__fail_memory(error, sizeof *self);
+    }
+    self->driver_pid = getppid();
+    uv_loop_init(&self->loop);
+    uv_tcp_init(&self->loop, &self->listener);
+    uv_timer_init(&self->loop, &self->ticker);
+    uv_signal_init(&self->loop, &self->terminate);
+    self->listener.data = self;
+    self->ticker.data = self;
+    self->terminate.data = self;
+    uv_timer_start(&self->ticker, on_tick, TICK_MS, TICK_MS);
+    uv_signal_start(&self->terminate, on_terminate, SIGTERM);
+    tfos_status status = tfos__link_adopt(&self->loop, driver, &events, self, &self->driver, error);
+    if (status != TFOS_OK) {
+        close_all(self);
+    }
+    uv_run(&self->loop, UV_RUN_DEFAULT);
+    if (status == TFOS_OK && self->error.status != TFOS_OK) {
+        status = self->error.status;
+        *error = self->error;
+    }
+    uv_loop_close(&self->loop);
+    tfos__feeds_free(self->feeds);
+    tfos__roster_free(self->roster);
+    tfos__tls_context_free(self->tls);
+    free(self->nodes);
+    free(self);
+    return status;
+}

@@ -1,0 +1,520 @@
+/* The driver's end of a cluster. The coordinator is a child of this process with a socket as its stdin: frames go both
+ * ways, and whichever side ends, the other one sees the socket close. Calls that send take a lock and may come from any
+ * thread; one thread at a time waits for events. */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "driver/client.h"
+#include "driver/plan.h"
+#include "driver/spawn.h"
+#include "net/message.h"
+
+enum {
+    OPEN_MS = 10000,   /* for the coordinator to listen */
+    CLOSE_MS = 20000,  /* for it to stop everything and exit, besides node.kill_ms */
+    SILENCE_MS = 5000, /* a coordinator may always be silent for so long */
+    NODES_HERE_MOST = 64,
+};
+
+struct tfos_cluster {
+    int socket;
+    pid_t pid;
+    pid_t owner; /* the process that opened it; a fork of it must leave the coordinator alone */
+    char command[PATH_MAX];
+    char *folder; /* NULL: the working folder */
+    pthread_mutex_t send_lock;
+    tfos__buffer in;
+    size_t in_used; /* bytes of `in` that belong to the message that was handed out last */
+    char *texts[5]; /* of the last event */
+    tfos__buffer ticket;
+    char *url;
+    bool over;
+    int64_t heard_ms; /* of the coordinator */
+    int64_t lease_ms;
+    int64_t close_ms;
+    struct {
+        pid_t pid;
+        int socket;
+    } here[NODES_HERE_MOST]; /* nodes that are children of this process */
+    size_t here_count;
+};
+
+void tfos_cluster_options_init(tfos_cluster_options *options)
+{
+    *options = (tfos_cluster_options){.gpus = -1, .timeout_ms = 600000, .slots = -1, .slots_most = -1};
+}
+
+/* ---- the socket ---- */
+
+static tfos_status send_all(int socket, const uint8_t *bytes, size_t count, tfos_error *error)
+{
+    while (count > 0) {
+        ssize_t sent = send(socket, bytes, count, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR) {
+            return tfos__fail_errno(error, errno, "cannot send to the process tfos");
+        }
+        bytes += sent > 0 ? sent : 0;
+        count -= sent > 0 ? (size_t)sent : 0;
+    }
+    return TFOS_OK;
+}
+
+/* Appends the text of how a child ended, if it has. */
+static void describe_end(pid_t pid, char *out, size_t bytes)
+{
+    int code;
+    out[0] = '\0';
+    /* It may take a moment from the closing of its sockets to its end. */
+    for (int i = 0; i < 50; i++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+            return;
+        }
+        if (info.si_pid == pid) {
+            code = info.si_status;
+            snprintf(out, bytes, info.si_code == CLD_EXITED ? " (exit code %d)" : " (killed by signal %d)", code);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+static tfos_status fail_gone(const tfos_cluster *cluster, tfos_error *error)
+{
+    char how[64];
+    describe_end(cluster->pid, how, sizeof how);
+    return tfos__fail(error, TFOS_IO,
+                      "the coordinator (pid %d) is gone%s; every node of this cluster stops. Start the cluster again",
+                      (int)cluster->pid, how);
+}
+
+tfos_status tfos__cluster_send(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
+{
+    tfos__buffer frame = {0};
+    tfos_status status = tfos__message_encode(message, &frame, error);
+    if (status == TFOS_OK) {
+        pthread_mutex_lock(&cluster->send_lock);
+        status = send_all(cluster->socket, frame.data, frame.size, NULL);
+        pthread_mutex_unlock(&cluster->send_lock);
+        if (status != TFOS_OK) {
+            status = fail_gone(cluster, error);
+        }
+    }
+    tfos__secret_wipe(frame.data, frame.size);
+    tfos__buffer_reset(&frame);
+    return status;
+}
+
+/* Waits for the next message. END when the time is over. */
+static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__message *out, tfos_error *error)
+{
+    int64_t deadline = timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + timeout_ms;
+    tfos__buffer *in = &cluster->in;
+    tfos__buffer_shift(in, cluster->in_used);
+    cluster->in_used = 0;
+    for (;;) {
+        size_t count = in->size >= sizeof(uint32_t) ? tfos__load_u32(in->data) : 0;
+        if (count > TFOS__FRAME_BYTES) {
+            return tfos__fail(error, TFOS_CORRUPT, "the coordinator sent a message of %zu bytes", count);
+        }
+        if (in->size >= sizeof(uint32_t) && in->size - sizeof(uint32_t) >= count) {
+            cluster->in_used = sizeof(uint32_t) + count;
+            return tfos__message_decode(in->data + sizeof(uint32_t), count, out, error);
+        }
+        int64_t left = deadline == INT64_MAX ? 1000 : deadline - tfos__clock_ms();
+        struct pollfd wait = {.fd = cluster->socket, .events = POLLIN};
+        int ready = poll(&wait, 1, (int)tfos__max_i64(0, tfos__min_i64(left, 1000)));
+        if (ready < 0 && errno != EINTR) {
+            return tfos__fail_errno(error, errno, "cannot wait for the coordinator");
+        }
+        if (ready <= 0) {
+            int64_t now = tfos__clock_ms();
+            if (cluster->lease_ms > 0 && now - cluster->heard_ms > cluster->lease_ms) {
+                cluster->close_ms = 0; /* who is frozen does not go by itself */
+                return tfos__fail(error, TFOS_IO,
+                                  "the coordinator (pid %d) has been silent for %" PRId64
+                                  " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",
+                                  (int)cluster->pid, (now - cluster->heard_ms) / 1000);
+            }
+            if (now >= deadline) {
+                return TFOS_END;
+            }
+            continue;
+        }
+        TFOS_TRY(tfos__buffer_reserve(in, in->size + 65536, error));
+        ssize_t got = recv(cluster->socket, in->data + in->size, 65536, 0);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return fail_gone(cluster, error);
+        }
+        in->size += got > 0 ? (size_t)got : 0;
+        cluster->heard_ms = tfos__clock_ms();
+    }
+}
+
+/* ---- opening ---- */
+
+static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *options, const tfos__plan *plan,
+                             tfos_error *error)
+{
+    tfos__buffer frame = {0};
+    tfos_status status = tfos__plan_open(plan, options, &frame, error);
+    status = status == TFOS_OK ? send_all(cluster->socket, frame.data, frame.size, error) : status;
+    tfos__secret_wipe(frame.data, frame.size);
+    tfos__buffer_reset(&frame);
+    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, NULL, error) : status;
+}
+
+static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *options, tfos__plan *plan,
+                         tfos_error *error)
+{
+    char host[256];
+    tfos__message answer;
+    TFOS_TRY(tfos__plan_make(options, plan, error));
+    if (options->folder != NULL && (cluster->folder = strdup(options->folder)) == NULL) {
+        return tfos__fail_memory(error, strlen(options->folder));
+    }
+    TFOS_TRY(tfos__command_find(options->command, cluster->command, sizeof cluster->command, error));
+    TFOS_TRY(tfos__command_spawn(cluster->command, "coordinator", environ, &cluster->pid, &cluster->socket, error));
+    TFOS_TRY(send_open(cluster, options, plan, error));
+    tfos_status status = receive(cluster, OPEN_MS, &answer, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "the coordinator did not answer within %d s", OPEN_MS / 1000);
+    }
+    TFOS_TRY(status);
+    if (answer.type == TFOS__MESSAGE_REFUSED) {
+        char text[TFOS_ERROR_MESSAGE_BYTES];
+        tfos_status cause = (tfos_status)tfos__message_number(&answer, TFOS__FIELD_STATUS);
+        return tfos__fail(error, cause != TFOS_OK ? cause : TFOS_INVALID, "%s",
+                          tfos__message_copy(&answer, TFOS__FIELD_TEXT, text, sizeof text));
+    }
+    if (answer.type != TFOS__MESSAGE_LISTENING) {
+        return tfos__fail(error, TFOS_CORRUPT, "the coordinator answered with a message of type %d", (int)answer.type);
+    }
+    cluster->lease_ms = tfos__max_i64(plan->lease_ms, SILENCE_MS);
+    cluster->close_ms = CLOSE_MS + plan->kill_ms;
+    cluster->url = tfos__message_duplicate(&answer, TFOS__FIELD_URL);
+    tfos__message_copy(&answer, TFOS__FIELD_HOST, host, sizeof host);
+    return tfos__plan_ticket(plan, options, host, tfos__message_number(&answer, TFOS__FIELD_PORT), &cluster->ticket,
+                             error);
+}
+
+tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster **out, tfos_error *error)
+{
+    tfos_error mine;
+    tfos__plan plan = {0};
+    tfos_cluster *cluster = calloc(1, sizeof *cluster);
+    if (cluster == NULL) {
+        return tfos__fail_memory(error, sizeof *cluster);
+    }
+    cluster->socket = -1;
+    cluster->owner = getpid();
+    cluster->close_ms = CLOSE_MS;
+    pthread_mutex_init(&cluster->send_lock, NULL);
+    tfos_status status = start(cluster, options, &plan, error != NULL ? error : &mine);
+    tfos__secret_wipe(plan.key, sizeof plan.key);
+    if (status != TFOS_OK) {
+        tfos_cluster_close(cluster);
+        return status;
+    }
+    *out = cluster;
+    return TFOS_OK;
+}
+
+void tfos_cluster_ticket(const tfos_cluster *cluster, const uint8_t **bytes, size_t *count)
+{
+    *bytes = cluster->ticket.data + sizeof(uint32_t);
+    *count = cluster->ticket.size - sizeof(uint32_t);
+}
+
+const char *tfos_cluster_url(const tfos_cluster *cluster)
+{
+    return cluster->url != NULL ? cluster->url : "";
+}
+
+/* ---- a node here ---- */
+
+static tfos_status own_address(const tfos_cluster *cluster, char *host, size_t bytes, tfos_error *error)
+{
+    tfos__message ticket;
+    const uint8_t *at;
+    size_t count;
+    tfos_cluster_ticket(cluster, &at, &count);
+    TFOS_TRY(tfos__message_decode(at, count, &ticket, error));
+    tfos__message_copy(&ticket, TFOS__FIELD_HOST, host, bytes);
+    if (host[0] == '\0') {
+        gethostname(host, bytes - 1);
+    }
+    return TFOS_OK;
+}
+
+/* The ticket with what a task would have appended to it, as a frame. */
+static tfos_status make_start(const tfos_cluster *cluster, int32_t index, tfos__buffer *frame, tfos_error *error)
+{
+    tfos__message extra;
+    tfos__buffer tail = {0};
+    char host[256] = "";
+    char folder[PATH_MAX] = ".";
+    TFOS_TRY(own_address(cluster, host, sizeof host, error));
+    if (cluster->folder != NULL) {
+        snprintf(folder, sizeof folder, "%s", cluster->folder);
+    } else if (getcwd(folder, sizeof folder) == NULL) {
+        return tfos__fail_errno(error, errno, "cannot find the working folder");
+    }
+    tfos__message_init(&extra, TFOS__MESSAGE_START);
+    tfos__message_put_number(&extra, TFOS__FIELD_INDEX, (uint64_t)index);
+    tfos__message_put_string(&extra, TFOS__FIELD_NODE_HOST, host);
+    tfos__message_put_string(&extra, TFOS__FIELD_EXECUTOR, "driver");
+    tfos__message_put_number(&extra, TFOS__FIELD_PID, (uint64_t)getpid());
+    tfos__message_put_number(&extra, TFOS__FIELD_CORES, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+    tfos__message_put_text(&extra, TFOS__FIELD_WORK_FOLDER, folder, strlen(folder));
+    tfos_status status = tfos__message_encode(&extra, &tail, error);
+    if (status == TFOS_OK) {
+        /* At once: growing would leave copies of the key behind. */
+        status = tfos__buffer_reserve(frame, cluster->ticket.size + tail.size, error);
+    }
+    if (status == TFOS_OK) {
+        memcpy(frame->data, cluster->ticket.data, cluster->ticket.size);
+        memcpy(frame->data + cluster->ticket.size, tail.data + sizeof(uint32_t), tail.size - sizeof(uint32_t));
+        frame->size = cluster->ticket.size + tail.size - sizeof(uint32_t);
+        tfos__store_u32(frame->data, (uint32_t)(frame->size - sizeof(uint32_t)));
+    }
+    tfos__buffer_reset(&tail);
+    return status;
+}
+
+static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *frame, tfos_error *error)
+{
+    pid_t pid;
+    int socket;
+    if (cluster->here_count == NODES_HERE_MOST) {
+        return tfos__fail(error, TFOS_LIMIT, "at most %d nodes can run on the driver", NODES_HERE_MOST);
+    }
+    TFOS_TRY(tfos__command_spawn(cluster->command, "node", environ, &pid, &socket, error));
+    cluster->here[cluster->here_count].pid = pid;
+    cluster->here[cluster->here_count++].socket = socket;
+    return send_all(socket, frame->data, frame->size, error);
+}
+
+tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error)
+{
+    tfos__buffer frame = {0};
+    tfos_status status = make_start(cluster, index, &frame, error);
+    if (status == TFOS_OK) {
+        pthread_mutex_lock(&cluster->send_lock);
+        status = spawn_locked(cluster, &frame, error);
+        pthread_mutex_unlock(&cluster->send_lock);
+    }
+    tfos__secret_wipe(frame.data, frame.size);
+    tfos__buffer_reset(&frame);
+    return status;
+}
+
+/* ---- events ---- */
+
+static const tfos__field event_texts[5] = {TFOS__FIELD_NODE, TFOS__FIELD_HOST, TFOS__FIELD_URL, TFOS__FIELD_TEXT,
+                                           TFOS__FIELD_TAIL};
+
+static tfos_cluster_event_kind kind_of(tfos__message_type type)
+{
+    switch (type) {
+    case TFOS__MESSAGE_PROGRESS:
+        return TFOS_EVENT_PROGRESS;
+    case TFOS__MESSAGE_READY:
+        return TFOS_EVENT_READY;
+    case TFOS__MESSAGE_NODE:
+        return TFOS_EVENT_NODE;
+    case TFOS__MESSAGE_LOG:
+        return TFOS_EVENT_LOG;
+    case TFOS__MESSAGE_FAILED:
+        return TFOS_EVENT_FAILED;
+    case TFOS__MESSAGE_STATUS:
+        return TFOS_EVENT_STATUS;
+    case TFOS__MESSAGE_FEED:
+        return TFOS_EVENT_FEED;
+    case TFOS__MESSAGE_OVER:
+        return TFOS_EVENT_OVER;
+    default:
+        return TFOS_EVENT_NONE;
+    }
+}
+
+/* The whole story of a failure: what, in which node, where; the traceback; the last lines of its log. */
+static char *failure_text(const tfos_cluster_event *event, const tfos__message *message, const char *tail)
+{
+    tfos__buffer text = {0};
+    tfos__outcome outcome = (tfos__outcome)tfos__message_number(message, TFOS__FIELD_OUTCOME);
+    bool whole = outcome == TFOS__OUTCOME_TIMED_OUT;
+    tfos_status status =
+        whole ? tfos__buffer_printf(&text, NULL, "the cluster did not start: ")
+              : tfos__buffer_printf(&text, NULL, "%s on %s %s", event->node, event->host, tfos__outcome_text(outcome));
+    if (status == TFOS_OK && event->text[0] != '\0') {
+        const char *gap = whole ? "" : strchr(event->text, '\n') != NULL ? ":\n" : ": ";
+        status = tfos__buffer_printf(&text, NULL, "%s%s", gap, event->text);
+    }
+    if (status == TFOS_OK && tail[0] != '\0' && outcome != TFOS__OUTCOME_RAISED) {
+        status = tfos__buffer_printf(&text, NULL, "\nThe last lines of its log:\n%s", tail);
+    }
+    char *copy = status == TFOS_OK ? strndup((const char *)text.data, text.size) : NULL;
+    tfos__buffer_reset(&text);
+    return copy;
+}
+
+static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *message, tfos_cluster_event *event,
+                              tfos_error *error)
+{
+    for (size_t i = 0; i < 5; i++) {
+        free(cluster->texts[i]);
+        cluster->texts[i] = tfos__message_duplicate(message, event_texts[i]);
+        if (cluster->texts[i] == NULL) {
+            return tfos__fail_memory(error, 1024);
+        }
+    }
+    *event = (tfos_cluster_event){
+        .kind = kind_of(message->type),
+        .count = (int64_t)tfos__message_number(message, TFOS__FIELD_COUNT),
+        .total = (int64_t)tfos__message_number(message, TFOS__FIELD_NODES),
+        .index = tfos__message_has(message, TFOS__FIELD_INDEX)
+                     ? (int32_t)tfos__message_number(message, TFOS__FIELD_INDEX)
+                     : -1,
+        .stream = (int32_t)tfos__message_number(message, TFOS__FIELD_STREAM),
+        .node = cluster->texts[0],
+        .host = cluster->texts[1],
+        .state = tfos__node_state_text((tfos__node_state)tfos__message_number(message, TFOS__FIELD_STATE)),
+        .url = cluster->texts[2],
+        .pid = (int64_t)tfos__message_number(message, TFOS__FIELD_PID),
+        .text = cluster->texts[3],
+    };
+    if (event->kind == TFOS_EVENT_FEED) {
+        event->state = event->node;
+        event->index = (int32_t)tfos__message_number(message, TFOS__FIELD_STATUS);
+    }
+    if (event->kind == TFOS_EVENT_FAILED) {
+        char *text = failure_text(event, message, cluster->texts[4]);
+        if (text != NULL) {
+            free(cluster->texts[3]);
+            event->text = cluster->texts[3] = text;
+        }
+    }
+    cluster->over = event->kind == TFOS_EVENT_OVER;
+    return TFOS_OK;
+}
+
+tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cluster_event *event, tfos_error *error)
+{
+    tfos__message message;
+    if (cluster->over) {
+        return TFOS_END;
+    }
+    int64_t deadline = timeout_ms < 0 ? -1 : tfos__clock_ms() + timeout_ms;
+    tfos_status status;
+    do {
+        int64_t left = deadline < 0 ? -1 : tfos__max_i64(0, deadline - tfos__clock_ms());
+        status = receive(cluster, left, &message, error);
+    } while (status == TFOS_OK && message.type == TFOS__MESSAGE_BEAT);
+    if (status == TFOS_END) {
+        tfos__message_init(&message, TFOS__MESSAGE_HELLO); /* stands for nothing */
+        status = TFOS_OK;
+    }
+    return status == TFOS_OK ? fill_event(cluster, &message, event, error) : status;
+}
+
+/* ---- orders ---- */
+
+tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error)
+{
+    enum { HOLDERS_BYTES = 1024 };
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_SLOTS);
+    tfos__message_put_number(&message, TFOS__FIELD_COUNT, (uint64_t)slots);
+    if (holders != NULL) {
+        tfos__message_put_text(&message, TFOS__FIELD_TEXT, holders, strnlen(holders, HOLDERS_BYTES));
+    }
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+tfos_status tfos_cluster_finish(tfos_cluster *cluster, int64_t grace_ms, tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_FINISH);
+    tfos__message_put_number(&message, TFOS__FIELD_GRACE_MS, (uint64_t)tfos__max_i64(0, grace_ms));
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+tfos_status tfos_cluster_stop(tfos_cluster *cluster, const char *reason, tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_STOP);
+    tfos__message_put_text(&message, TFOS__FIELD_TEXT, reason, strnlen(reason, 1000));
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+/* ---- closing ---- */
+
+/* Waits for a child that has been told to go; one that does not is killed. */
+static void reap(pid_t pid, int64_t patience_ms)
+{
+    int64_t deadline = tfos__clock_ms() + patience_ms;
+    int64_t pause_ms = 1;
+    int code;
+    while (waitpid(pid, &code, WNOHANG) == 0) {
+        if (tfos__clock_ms() > deadline) {
+            kill(pid, SIGKILL);
+            deadline = INT64_MAX;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = pause_ms * 1000000}, NULL);
+        pause_ms = tfos__min_i64(20, pause_ms * 2);
+    }
+}
+
+void tfos_cluster_close(tfos_cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    bool mine = cluster->owner == getpid();
+    if (cluster->socket >= 0) {
+        if (mine) {
+            shutdown(cluster->socket, SHUT_RDWR); /* also for forks of this process that hold it open */
+        }
+        close(cluster->socket);
+    }
+    if (mine && cluster->pid > 0) {
+        reap(cluster->pid, cluster->close_ms);
+    }
+    for (size_t i = 0; i < cluster->here_count; i++) {
+        close(cluster->here[i].socket);
+        if (mine) {
+            reap(cluster->here[i].pid, cluster->close_ms);
+        }
+    }
+    for (size_t i = 0; i < 5; i++) {
+        free(cluster->texts[i]);
+    }
+    tfos__secret_wipe(cluster->ticket.data, cluster->ticket.size);
+    tfos__buffer_reset(&cluster->ticket);
+    tfos__buffer_reset(&cluster->in);
+    pthread_mutex_destroy(&cluster->send_lock);
+    free(cluster->url);
+    free(cluster->folder);
+    free(cluster);
+}

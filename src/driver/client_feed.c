@@ -1,0 +1,102 @@
+/* What a driver says about feeds, and the tickets for the tasks that feed. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "base/tls.h"
+#include "driver/client.h"
+
+/* Numbers of feeds are never used twice in a process, whichever cluster they are for. */
+static atomic_uint_fast64_t last_feed;
+
+tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
+                              tfos_error *error)
+{
+    tfos__message message;
+    const char *queue = options->queue != NULL ? options->queue : "input";
+    size_t bytes = strlen(queue);
+    if (bytes == 0 || bytes > 63 || strchr(queue, ',') != NULL) {
+        return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to 63 bytes and no comma, found '%s'",
+                          tfos__printable_of(queue, bytes).text);
+    }
+    if (options->partitions < 0) {
+        return tfos__fail(error, TFOS_INVALID, "a feed cannot have %lld partitions", (long long)options->partitions);
+    }
+    uint64_t number = atomic_fetch_add(&last_feed, 1) + 1;
+    tfos__message_init(&message, TFOS__MESSAGE_FEED);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, number);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
+    tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, (uint64_t)options->partitions);
+    tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
+                             (options->inference ? TFOS__FEED_INFERENCE : 0u) |
+                                 (options->determinate ? TFOS__FEED_DETERMINATE : 0u) |
+                                 (options->again ? TFOS__FEED_AGAIN : 0u));
+    TFOS_TRY(tfos__cluster_send(cluster, &message, error));
+    *feed = number;
+    return TFOS_OK;
+}
+
+static tfos_status send_about(tfos_cluster *cluster, tfos__message_type type, uint64_t feed, uint64_t epoch,
+                              tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, type);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
+{
+    return send_about(cluster, TFOS__MESSAGE_EPOCH, feed, epoch, error);
+}
+
+tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
+{
+    return send_about(cluster, TFOS__MESSAGE_EPOCH_END, feed, epoch, error);
+}
+
+tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error)
+{
+    return send_about(cluster, TFOS__MESSAGE_FEED_CLOSE, feed, 0, error);
+}
+
+tfos_status tfos_cluster_end_of_feed(tfos_cluster *cluster, tfos_error *error)
+{
+    return send_about(cluster, TFOS__MESSAGE_END_OF_FEED, 0, 0, error);
+}
+
+tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, uint8_t **bytes,
+                                     size_t *count, tfos_error *error)
+{
+    tfos__message start;
+    tfos__message ticket;
+    tfos__buffer frame = {0};
+    const uint8_t *at;
+    size_t start_bytes;
+    tfos_cluster_ticket(cluster, &at, &start_bytes);
+    TFOS_TRY(tfos__message_decode(at, start_bytes, &start, error));
+    tfos__text key = tfos__message_text(&start, TFOS__FIELD_KEY);
+    tfos__text host = tfos__message_text(&start, TFOS__FIELD_HOST);
+    tfos__message_init(&ticket, TFOS__MESSAGE_ADMIT);
+    tfos__message_put_text(&ticket, TFOS__FIELD_KEY, key.at, key.count);
+    tfos__message_put_text(&ticket, TFOS__FIELD_HOST, host.at, host.count);
+    tfos__message_put_number(&ticket, TFOS__FIELD_PORT, tfos__message_number(&start, TFOS__FIELD_PORT));
+    tfos__message_put_number(&ticket, TFOS__FIELD_FEED, feed);
+    tfos__message_put_number(&ticket, TFOS__FIELD_EPOCH, epoch);
+    tfos__text settings = tfos__message_text(&start, TFOS__FIELD_SETTINGS);
+    tfos__message_put_text(&ticket, TFOS__FIELD_SETTINGS, settings.at, settings.count);
+    tfos_status status = tfos__message_encode(&ticket, &frame, error);
+    if (status == TFOS_OK) {
+        *count = frame.size - sizeof(uint32_t);
+        *bytes = malloc(*count);
+        status = *bytes != NULL ? TFOS_OK : tfos__fail_memory(error, *count);
+    }
+    if (status == TFOS_OK) {
+        memcpy(*bytes, frame.data + sizeof(uint32_t), *count);
+    }
+    tfos__secret_wipe(frame.data, frame.size);
+    tfos__buffer_reset(&frame);
+    return status;
+}

@@ -1,0 +1,224 @@
+/* The results of inference, as the Spark task takes them. Rows may go to several nodes, batch by batch; each answers
+ * its own in their order, so the order of the whole is kept by remembering who was given which. */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "column/append.h"
+#include "feed/feeder.h"
+
+enum { WAIT_MS = 100, EXPLAIN_MS = 3000 };
+
+tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, uint64_t rows, tfos_error *error)
+{
+    size_t index = (size_t)(place - feeder->places);
+    bool more =
+        feeder->expected_count > feeder->expected_first && feeder->expected[feeder->expected_count - 1].place == index;
+    if (!more) {
+        TFOS_TRY(tfos__array_reserve(&feeder->expected, feeder->expected_count, &feeder->expected_capacity,
+                                     sizeof *feeder->expected, error));
+        feeder->expected[feeder->expected_count++] = (tfos__expected){.place = index};
+    }
+    feeder->expected[feeder->expected_count - 1].rows += rows;
+    return TFOS_OK;
+}
+
+static void end_entry(tfos__place *place)
+{
+    tfos__lane_release(place->results, place->results_entry.bytes);
+    tfos__place_ring(place);
+    place->results_reading = false;
+}
+
+/* Goes on to the next entry with rows. END: there is none now. */
+static tfos_status begin_entry(tfos__place *place, bool *over, tfos_error *error)
+{
+    while (!place->results_reading) {
+        const uint8_t *bytes;
+        size_t count;
+        TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, over, error));
+        if (count == 0) {
+            return TFOS_END;
+        }
+        TFOS_TRY(tfos__entry_read(bytes, count, &place->results_entry, error));
+        if (place->results_entry.kind == TFOS__ENTRY_SCHEMA) {
+            tfos_schema_free(place->results_schema);
+            place->results_schema = NULL;
+            TFOS_TRY(tfos__entry_read_schema(bytes, &place->results_entry, &place->results_schema, error));
+            end_entry(place);
+        } else if (place->results_entry.kind == TFOS__ENTRY_BATCH && place->results_schema != NULL) {
+            TFOS_TRY(tfos__entry_read_batch(bytes, &place->results_entry, place->results_schema, &place->results_views,
+                                            error));
+            place->results_reading = true;
+            place->results_row = 0;
+        } else {
+            return tfos__fail(error, TFOS_CORRUPT, "the results of node %u on %s make no sense", place->index,
+                              place->host);
+        }
+    }
+    return TFOS_OK;
+}
+
+static tfos_status copy_rows(tfos__place *place, int64_t count, tfos_batch **out, tfos_error *error)
+{
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_new(place->results_schema, &batch, error));
+    size_t columns = tfos_schema_field_count(place->results_schema);
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; status == TFOS_OK && i < columns; i++) {
+        status = tfos__vector_append(tfos__batch_vector(batch, i),
+                                     &place->results_views.vector[place->results_views.column[i]], place->results_row,
+                                     count, error);
+    }
+    status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
+    if (status != TFOS_OK) {
+        tfos_batch_free(batch);
+        return status;
+    }
+    *out = batch;
+    return TFOS_OK;
+}
+
+/* The first of the expected is done. What is done is moved out of the way now and then, for there may always be more.
+ */
+static void drop_first(tfos_feeder *feeder)
+{
+    feeder->expected_first++;
+    if (feeder->expected_first * 2 >= feeder->expected_count) {
+        feeder->expected_count -= feeder->expected_first;
+        memmove(feeder->expected, feeder->expected + feeder->expected_first,
+                feeder->expected_count * sizeof *feeder->expected);
+        feeder->expected_first = 0;
+    }
+}
+
+/* What the first place in the order has. OK with *out NULL: nothing yet. */
+static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error)
+{
+    tfos__expected *first = &feeder->expected[feeder->expected_first];
+    tfos__place *place = &feeder->places[first->place];
+    bool over = false;
+    *out = NULL;
+    tfos_status status = begin_entry(place, &over, error);
+    if (status == TFOS_END) {
+        if (!over) {
+            return TFOS_OK;
+        }
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "%" PRIu64 " rows of partition %" PRIu64
+                          " got no result from node %u on %s: its program must "
+                          "give one result for each row (batch_results), and has ended or given fewer",
+                          first->rows, feeder->id.partition, place->index, place->host);
+    }
+    TFOS_TRY(status);
+    int64_t count = tfos__min_i64((int64_t)place->results_entry.rows - place->results_row, (int64_t)first->rows);
+    TFOS_TRY(copy_rows(place, count, out, error));
+    place->results_row += count;
+    if (place->results_row == (int64_t)place->results_entry.rows) {
+        end_entry(place);
+    }
+    first->rows -= (uint64_t)count;
+    if (first->rows == 0) {
+        drop_first(feeder);
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__feeder_drain(tfos_feeder *feeder, tfos_error *error)
+{
+    while (feeder->expected_first < feeder->expected_count) {
+        TFOS_TRY(tfos__array_reserve(&feeder->ready, feeder->ready_count, &feeder->ready_capacity, sizeof(tfos_batch *),
+                                     error));
+        tfos_batch *batch;
+        TFOS_TRY(take(feeder, &batch, error));
+        if (batch == NULL) {
+            break;
+        }
+        feeder->ready[feeder->ready_count++] = batch;
+    }
+    return TFOS_OK;
+}
+
+/* A program that ended without results has a reason, which the coordinator may know. */
+static tfos_status explain_missing(tfos_feeder *feeder, tfos_error *error)
+{
+    tfos_error missing = error != NULL ? *error : (tfos_error){.status = TFOS_MISMATCH};
+    for (int64_t deadline = tfos__clock_ms() + EXPLAIN_MS; tfos__clock_ms() < deadline;) {
+        tfos_status status = tfos__feeder_look_around(feeder, error);
+        if (status == TFOS_MISMATCH) {
+            break;
+        }
+        TFOS_TRY(status);
+        tfos__bell_wait(feeder->bell, tfos__bell_read(feeder->bell), WAIT_MS);
+    }
+    if (error != NULL) {
+        *error = missing;
+    }
+    return TFOS_MISMATCH;
+}
+
+/* Rows that were taken and never get a result would be waited for for ever. Those that nobody takes are the
+ * coordinator's to notice. */
+static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_error *error)
+{
+    const tfos__expected *first = &feeder->expected[feeder->expected_first];
+    const tfos__place *place = &feeder->places[first->place];
+    tfos__lane_counts counts;
+    tfos_error why;
+    if (feeder->timeout_ms <= 0 || tfos__clock_ms() - since_ms < feeder->timeout_ms) {
+        return TFOS_OK;
+    }
+    tfos__lane_count(place->lane, &counts);
+    if (counts.consumed_rows < counts.fed_rows) {
+        return TFOS_OK;
+    }
+    tfos__fail(&why, TFOS_MISMATCH,
+               "no result came for %" PRId64 " s (feed_timeout): node %u on %s has taken all rows of partition %" PRIu64
+               " that it was given, and at least %" PRIu64
+               " of them have no result. A program must give one result for each row (batch_results)",
+               feeder->timeout_ms / 1000, place->index, place->host, feeder->id.partition, first->rows);
+    tfos_feeder_fail(feeder, &why); /* another attempt would wait as long */
+    return tfos__fail(error, TFOS_MISMATCH, "%s", why.message);
+}
+
+/* Whether the program that owes the next result has taken all rows that it was given. */
+static bool is_hungry(const tfos_feeder *feeder)
+{
+    tfos__lane_counts counts;
+    tfos__lane_count(feeder->places[feeder->expected[feeder->expected_first].place].lane, &counts);
+    return counts.consumed_rows >= counts.fed_rows;
+}
+
+tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
+{
+    assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
+    *out = NULL;
+    if (feeder->ready_first < feeder->ready_count) {
+        *out = feeder->ready[feeder->ready_first++];
+        if (feeder->ready_first == feeder->ready_count) {
+            feeder->ready_first = feeder->ready_count = 0;
+        }
+        return TFOS_OK;
+    }
+    int64_t since_ms = tfos__clock_ms();
+    for (;;) {
+        uint32_t seen = tfos__bell_read(feeder->bell);
+        if (feeder->expected_first == feeder->expected_count) {
+            return feeder->exhausted || wait != TFOS_WAIT_NOT ? TFOS_END : TFOS_OK;
+        }
+        tfos_status status = take(feeder, out, error);
+        if (status == TFOS_MISMATCH) {
+            return explain_missing(feeder, error);
+        }
+        if (status != TFOS_OK || *out != NULL || wait == TFOS_WAIT_NOT) {
+            return status;
+        }
+        if (wait == TFOS_WAIT_FOR_ROOM && is_hungry(feeder)) {
+            return TFOS_OK;
+        }
+        TFOS_TRY(tfos__feeder_look_around(feeder, error));
+        TFOS_TRY(look_at_time(feeder, since_ms, error));
+        tfos__bell_wait(feeder->bell, seen, WAIT_MS);
+    }
+}

@@ -1,0 +1,330 @@
+/* Blocking sockets around the TLS machine of base/tls.h. Sockets are non-blocking underneath and waited for by poll, in
+ * slices, so that a thread of Spark's that is to end does not sit in a system call. Whoever waits until it can send
+ * also takes in what comes: two ends that have much to say would otherwise wait for each other. */
+#include "net/dial.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+enum { SLICE_MS = 100, RECEIVE_BYTES = 65536, SEND_MS = 60000 };
+
+struct tfos__dial {
+    int socket;
+    tfos__patience patience;
+    tfos__tls_context *context; /* NULL: it is somebody else's */
+    tfos__tls *tls;
+    tfos__buffer out;   /* encrypted, to be sent */
+    tfos__buffer plain; /* received */
+    size_t plain_used;  /* bytes of it that belong to the message handed out last */
+    bool ended;         /* the peer has said good-bye */
+    char peer[300];
+};
+
+static int64_t deadline_after(int64_t timeout_ms)
+{
+    return timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + timeout_ms;
+}
+
+/* Waits until the socket can be read or written. END when the time is over. */
+static tfos_status wait_for(tfos__dial *dial, short events, int64_t deadline, tfos_error *error)
+{
+    for (;;) {
+        int64_t left = deadline == INT64_MAX ? SLICE_MS : deadline - tfos__clock_ms();
+        struct pollfd wait = {.fd = dial->socket, .events = events};
+        int ready = poll(&wait, 1, (int)tfos__max_i64(0, tfos__min_i64(left, SLICE_MS)));
+        if (ready > 0) {
+            return TFOS_OK;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return tfos__fail_errno(error, errno, "cannot wait for %s", dial->peer);
+        }
+        if (dial->patience.interrupted != NULL && dial->patience.interrupted(dial->patience.context)) {
+            return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for %s", dial->peer);
+        }
+        if (tfos__clock_ms() >= deadline) {
+            return TFOS_END;
+        }
+    }
+}
+
+/* ---- bytes ---- */
+
+/* Receives what the network has, and answers nothing. END: it has nothing. */
+static tfos_status receive_some(tfos__dial *dial, tfos_error *error)
+{
+    uint8_t bytes[RECEIVE_BYTES];
+    ssize_t got = recv(dial->socket, bytes, sizeof bytes, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return TFOS_END;
+    }
+    if (got < 0) {
+        return tfos__fail_errno(error, errno, "the connection to %s is lost", dial->peer);
+    }
+    if (got == 0) {
+        return tfos__fail(error, TFOS_IO, "%s has closed the connection", dial->peer);
+    }
+    tfos_status status = tfos__tls_receive(dial->tls, bytes, (size_t)got, &dial->plain, error);
+    if (status == TFOS_END) {
+        dial->ended = true;
+        status = TFOS_OK;
+    }
+    return status;
+}
+
+/* Waits until something can be sent, and receives what comes before that. */
+static tfos_status wait_to_send(tfos__dial *dial, int64_t deadline, tfos_error *error)
+{
+    tfos_status status = wait_for(dial, POLLIN | POLLOUT, deadline, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "%s did not read for %d s", dial->peer, SEND_MS / 1000);
+    }
+    TFOS_TRY(status);
+    status = receive_some(dial, error);
+    if (status == TFOS_OK && dial->ended) {
+        return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
+    }
+    return status == TFOS_OK || status == TFOS_END ? tfos__tls_take(dial->tls, &dial->out, error) : status;
+}
+
+static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *error)
+{
+    int64_t deadline = deadline_after(patience_ms);
+    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
+    size_t sent = 0;
+    tfos_status status = TFOS_OK;
+    while (status == TFOS_OK && sent < dial->out.size) {
+        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
+        if (count > 0) {
+            sent += (size_t)count;
+            deadline = deadline_after(patience_ms);
+        } else if (count < 0 && errno == EAGAIN) {
+            status = wait_to_send(dial, deadline, error);
+        } else if (count < 0 && errno != EINTR) {
+            status = tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
+        }
+    }
+    dial->out.size = 0;
+    return status;
+}
+
+/* Takes in what the network has. END: it has nothing. */
+static tfos_status take_in(tfos__dial *dial, tfos_error *error)
+{
+    tfos_status status = receive_some(dial, error);
+    if (status == TFOS_END) {
+        return TFOS_END;
+    }
+    /* An alert, or our part of the handshake. */
+    tfos_status sent = flush(dial, SEND_MS, status == TFOS_OK ? error : NULL);
+    return status != TFOS_OK ? status : sent;
+}
+
+/* ---- connecting ---- */
+
+void tfos__socket_keep_alive(int socket)
+{
+    enum { IDLE_S = 20, BETWEEN_S = 10, PROBES = 4, GONE_MS = 60000 };
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, BETWEEN_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, GONE_MS}, /* while something is under way, no probes are sent */
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
+    }
+}
+
+static tfos_status connect_one(tfos__dial *dial, const struct addrinfo *address, int64_t deadline, tfos_error *error)
+{
+    int code = 0;
+    socklen_t bytes = sizeof code;
+    dial->socket = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (dial->socket < 0) {
+        return tfos__fail_errno(error, errno, "cannot make a socket");
+    }
+    tfos__socket_keep_alive(dial->socket);
+    if (connect(dial->socket, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
+        return tfos__fail_errno(error, errno, "cannot connect to %s", dial->peer);
+    }
+    tfos_status status = wait_for(dial, POLLOUT, deadline, error);
+    if (status == TFOS_END) {
+        return tfos__fail(error, TFOS_IO, "%s does not answer; is the port open between these hosts?", dial->peer);
+    }
+    TFOS_TRY(status);
+    getsockopt(dial->socket, SOL_SOCKET, SO_ERROR, &code, &bytes);
+    return code == 0 ? TFOS_OK : tfos__fail_errno(error, code, "cannot connect to %s", dial->peer);
+}
+
+static tfos_status connect_any(tfos__dial *dial, const char *host, uint16_t port, int64_t deadline, tfos_error *error)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    int code = getaddrinfo(host, service, &hints, &found);
+    if (code != 0) {
+        return tfos__fail(error, TFOS_NOT_FOUND, "cannot find the address of %s: %s", dial->peer, gai_strerror(code));
+    }
+    tfos_status status = TFOS_OK;
+    for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
+        status = connect_one(dial, each, deadline, error);
+        if (status == TFOS_OK || status == TFOS_CANCELLED) {
+            break;
+        }
+        if (dial->socket >= 0) {
+            close(dial->socket);
+            dial->socket = -1;
+        }
+    }
+    freeaddrinfo(found);
+    return status;
+}
+
+static tfos_status shake_hands(tfos__dial *dial, int64_t deadline, tfos_error *error)
+{
+    TFOS_TRY(flush(dial, SEND_MS, error));
+    while (!tfos__tls_is_ready(dial->tls)) {
+        tfos_status status = wait_for(dial, POLLIN, deadline, error);
+        if (status == TFOS_END) {
+            return tfos__fail(error, TFOS_IO, "%s did not finish the handshake in time", dial->peer);
+        }
+        TFOS_TRY(status);
+        status = take_in(dial, error);
+        if (status != TFOS_END) {
+            TFOS_TRY(status);
+        }
+    }
+    return flush(dial, SEND_MS, error);
+}
+
+tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], const char *purpose,
+                            int64_t timeout_ms, const tfos__patience *patience, tfos__dial **out, tfos_error *error)
+{
+    tfos__dial *dial = calloc(1, sizeof *dial);
+    int64_t deadline = deadline_after(timeout_ms);
+    if (dial == NULL) {
+        return tfos__fail_memory(error, sizeof *dial);
+    }
+    dial->socket = -1;
+    dial->patience = patience != NULL ? *patience : (tfos__patience){0};
+    snprintf(dial->peer, sizeof dial->peer, "%.255s:%u", host, port);
+    tfos_status status = tfos__tls_context_new(TFOS__TLS_CLIENT, key, purpose, &dial->context, error);
+    status = status == TFOS_OK ? tfos__tls_new(dial->context, &dial->tls, error) : status;
+    status = status == TFOS_OK ? connect_any(dial, host, port, deadline, error) : status;
+    status = status == TFOS_OK ? shake_hands(dial, deadline, error) : status;
+    if (status != TFOS_OK) {
+        tfos__dial_close(dial);
+        return status;
+    }
+    *out = dial;
+    return TFOS_OK;
+}
+
+tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const tfos__patience *patience,
+                             tfos__dial **out, tfos_error *error)
+{
+    tfos__dial *dial = calloc(1, sizeof *dial);
+    if (dial == NULL) {
+        close(socket);
+        tfos__tls_free(tls);
+        tfos__buffer_reset(plain);
+        return tfos__fail_memory(error, sizeof *dial);
+    }
+    dial->socket = socket;
+    dial->patience = patience != NULL ? *patience : (tfos__patience){0};
+    dial->tls = tls;
+    dial->plain = *plain;
+    *plain = (tfos__buffer){0};
+    snprintf(dial->peer, sizeof dial->peer, "a task on another host");
+    *out = dial;
+    return TFOS_OK;
+}
+
+void tfos__dial_close(tfos__dial *dial)
+{
+    if (dial == NULL) {
+        return;
+    }
+    if (dial->socket >= 0) {
+        if (dial->tls != NULL && tfos__tls_is_ready(dial->tls) && !dial->ended) {
+            tfos__tls_close(dial->tls);
+            (void)flush(dial, 0, NULL); /* nobody waits for a peer that does not read */
+        }
+        close(dial->socket);
+    }
+    tfos__tls_free(dial->tls);
+    tfos__tls_context_free(dial->context);
+    tfos__buffer_reset(&dial->out);
+    tfos__buffer_reset(&dial->plain);
+    free(dial);
+}
+
+int tfos__dial_socket(const tfos__dial *dial)
+{
+    return dial->socket;
+}
+
+/* ---- messages ---- */
+
+tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos_error *error)
+{
+    tfos__buffer frame = {0};
+    tfos_status status = tfos__message_encode(message, &frame, error);
+    status = status == TFOS_OK ? tfos__tls_send(dial->tls, frame.data, frame.size, error) : status;
+    tfos__buffer_reset(&frame);
+    return status == TFOS_OK ? flush(dial, SEND_MS, error) : status;
+}
+
+/* The message at the beginning of what has come. END: it is not whole yet. */
+static tfos_status decode_first(tfos__dial *dial, tfos__message *out, tfos_error *error)
+{
+    tfos__buffer *plain = &dial->plain;
+    if (plain->size < sizeof(uint32_t)) {
+        return TFOS_END;
+    }
+    size_t count = tfos__load_u32(plain->data);
+    if (count > TFOS__FRAME_BYTES) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s sent a message of %zu bytes", dial->peer, count);
+    }
+    if (plain->size - sizeof(uint32_t) < count) {
+        return TFOS_END;
+    }
+    dial->plain_used = sizeof(uint32_t) + count;
+    return tfos__message_decode(plain->data + sizeof(uint32_t), count, out, error);
+}
+
+tfos_status tfos__dial_receive(tfos__dial *dial, int64_t timeout_ms, tfos__message *out, tfos_error *error)
+{
+    int64_t deadline = deadline_after(timeout_ms);
+    tfos__buffer_shift(&dial->plain, dial->plain_used);
+    dial->plain_used = 0;
+    for (;;) {
+        tfos_status status = decode_first(dial, out, error);
+        if (status != TFOS_END) {
+            return status;
+        }
+        if (dial->ended) {
+            return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
+        }
+        status = take_in(dial, error);
+        if (status == TFOS_END) {
+            status = timeout_ms == 0 ? TFOS_END : wait_for(dial, POLLIN, deadline, error);
+        }
+        TFOS_TRY(status);
+    }
+}

@@ -1,0 +1,181 @@
+/* The feed of a node from inside: what the files node_feed*.c share. All of it belongs to the thread of the loop. */
+#ifndef TFOS_NODE_FEED_H
+#define TFOS_NODE_FEED_H
+
+#include "feed/packet.h"
+#include "node/port.h"
+#include "node/state.h"
+
+typedef struct tfos__feed_producer {
+    struct tfos__feed_producer *next;
+    tfos__node *node;
+    uv_poll_t poll;
+    int socket;
+    bool greeted;
+    bool wants; /* `request` waits for memory, or for the child to read its queue */
+    tfos__packet request;
+    tfos__bell *bell; /* its own; NULL before it asked for a lane */
+} tfos__feed_producer;
+
+typedef struct tfos__feed_lane {
+    struct tfos__feed_lane *next;
+    tfos__lane *lane;
+    tfos__lane *results;
+    tfos__bell *bell;              /* a copy of the producer's */
+    tfos__feed_producer *producer; /* NULL: it has gone */
+    bool sealed;                   /* its head is closed: what is in it is all */
+    bool settled;                  /* … and the coordinator is told what has become of it */
+    int64_t memory;                /* bytes that count for it */
+    char queue[TFOS__QUEUE_BYTES];
+} tfos__feed_lane;
+
+/* What has become of the rows of a lane, until the coordinator knows. */
+typedef struct tfos__feed_settled {
+    tfos__lane_id id;
+    uint64_t sequence;
+    uint64_t consumed;
+    uint64_t dropped;
+} tfos__feed_settled;
+
+/* What an attempt has fed here in the current epoch, kept when its lanes are gone. */
+typedef struct tfos__feed_record {
+    tfos__lane_id id;
+    uint64_t end_row;
+    bool fenced;
+} tfos__feed_record;
+
+/* What the coordinator has said about a feed. A producer may be faster than the coordinator's word of a mark and a new
+ * epoch: it gets its lane when both have come, or its rows would be taken for those of the epoch before. */
+typedef struct tfos__feed_epoch {
+    uint64_t feed;
+    uint64_t epoch;
+} tfos__feed_epoch;
+
+/* Marks that were passed on, and whether the program has ended the queue for all. */
+typedef struct tfos__feed_queue {
+    char name[TFOS__QUEUE_BYTES];
+    uint64_t marks;
+    bool reads;      /* the child does */
+    bool terminated; /* the child wants no more, and the coordinator has not answered yet */
+} tfos__feed_queue;
+
+/* A packet for the child that did not fit its socket. */
+typedef struct tfos__feed_pending {
+    struct tfos__feed_pending *next;
+    tfos__packet packet;
+    int fds[TFOS__PACKET_FDS_MOST]; /* ours; -1 behind the last */
+} tfos__feed_pending;
+
+/* Somebody elsewhere who has not shown the key yet. */
+typedef struct tfos__feed_stranger tfos__feed_stranger;
+
+typedef struct tfos__node_feed {
+    char name[64];
+    uint8_t token[TFOS__KEY_BYTES];
+    char machine[64];
+    int listener;
+    uv_poll_t listener_poll;
+    tfos__port far; /* where producers elsewhere come */
+    uv_poll_t far_poll;
+    tfos__tls_context *tls;         /* for them */
+    tfos__feed_stranger *strangers; /* in the order in which they came */
+    size_t stranger_count;
+    uv_timer_t door_timer;  /* for the first of them … */
+    int64_t handshake_ms;   /* … who has so much time */
+    uint64_t refused;       /* connections, so far … */
+    unsigned refusals_told; /* … and a bit for each kind that was noted */
+    tfos__bell *bell;       /* of the child */
+    int child;              /* our end of the child's socket; -1: there is none */
+    uv_poll_t child_poll;
+    bool child_ended;
+    tfos__feed_pending *pending;
+    tfos__feed_pending **pending_end;
+    size_t pending_count;
+    tfos__feed_queue *queues;
+    size_t queue_count;
+    size_t queue_capacity;
+    char queue_text[1024]; /* ",input,": what the child reads, for the coordinator */
+    tfos__feed_epoch *epochs;
+    size_t epoch_count;
+    size_t epoch_capacity;
+    tfos__feed_producer *producers; /* in the order in which they came */
+    size_t producer_count;
+    tfos__feed_lane *lanes;
+    size_t lane_count;
+    uv_timer_t settle_timer; /* while rows of sealed lanes are consumed */
+    tfos__feed_settled *settled;
+    size_t settled_count;
+    size_t settled_capacity;
+    uint64_t settled_sequence; /* of the last one */
+    uint64_t settled_before;   /* what was said up to here had arrived when the next answer to a beat comes */
+    uint64_t lane_number;
+    int64_t lane_bytes;
+    int64_t memory_bytes;
+    int64_t memory_used;
+    uint64_t fed_rows; /* of lanes that are gone */
+    uint64_t consumed_rows;
+    tfos__feed_record *records;
+    size_t record_count;
+    size_t record_capacity;
+} tfos__node_feed;
+
+/* ---- feed.c: producers and lanes ---- */
+
+bool tfos__feed_same_attempt(const tfos__lane_id *a, const tfos__lane_id *b);
+
+/* The record of an attempt, which is made when its first lane is. NULL when memory is short. */
+tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_id *id, tfos_error *error);
+
+/* Forgets what epochs of a feed before this one have left. */
+void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_before);
+
+/* Closes the head of a lane and notes what is in it. */
+void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane);
+
+void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane);
+
+/* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
+void tfos__feed_serve_waiting(tfos__node_feed *feed);
+
+/* What is known of a queue; NULL when memory is short. */
+tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
+
+/* The coordinator has begun an epoch of a feed: producers of it may have lanes. */
+tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error);
+
+/* Accepts a connection; -1: there is none, or the process has as many files as it may have. Then nobody is accepted
+ * before the next beat: those who wait in line would wake us without end. */
+int tfos__feed_accept(uv_poll_t *poll, int listener, int flags);
+void tfos__feed_accept_again(tfos__node_feed *feed);
+
+/* ---- feed_settle.c: what has become of rows ---- */
+
+/* A lane was sealed: what was consumed is said now, or when it is. */
+void tfos__feed_watch(tfos__node *node, tfos__feed_lane *lane);
+
+/* What is left in a lane is not consumed any more. */
+void tfos__feed_settle(tfos__node *node, tfos__feed_lane *lane);
+
+/* ---- feed_door.c: who comes from elsewhere ---- */
+
+/* Listens on one of these ports, or on any. Needs the cluster key. */
+tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error);
+
+/* Accepts again, after a pause. */
+void tfos__feed_open_door(tfos__node_feed *feed);
+
+/* ---- feed_far.c: producers elsewhere ---- */
+
+/* Takes over a connection whose other end has the key, and what it has said so far. */
+void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain);
+
+/* ---- feed_child.c: the child, and what the coordinator has to say to it ---- */
+
+/* A message to the coordinator about an attempt. */
+void tfos__feed_make_about(const tfos__lane_id *id, tfos__message_type type, tfos__message *out);
+
+/* Queues a packet for the child. Copies of the descriptors travel; the caller keeps its own. */
+tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *packet, const int *fds, size_t count,
+                                  tfos_error *error);
+
+#endif

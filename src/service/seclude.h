@@ -1,0 +1,13 @@
+/* What our own long-lived processes do first: they hold what is theirs, and what they hold does not get out. */
+#ifndef TFOS_SERVICE_SECLUDE_H
+#define TFOS_SERVICE_SECLUDE_H
+
+/* Closes every file but stdin, stdout and stderr: what a driver or an executor had open when it started us would stay
+ * open for as long as we live (a port, a lock, the other end of somebody's pipe). And a crash leaves no core, which
+ * would have the key in it. */
+void tfos__seclude(void);
+
+/* For a program that we start: a crash leaves what it would have left without us. */
+void tfos__seclude_undo(void);
+
+#endif
