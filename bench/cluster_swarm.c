@@ -45,6 +45,9 @@ static void end_node(tfos__link *link)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_ENDED);
     tfos__message_put_number(&message, TFOS__FIELD_OUTCOME, TFOS__OUTCOME_STOPPED);
+    tfos__message_put_string(&message, TFOS__FIELD_TEXT, "");
+    tfos__message_put_string(&message, TFOS__FIELD_TAIL, "");
+    tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, 1);
     tfos__link_send(link, &message);
 }
 
@@ -56,7 +59,7 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         assigned += !self->assigned;
         self->assigned = true;
         break;
-    case TFOS__MESSAGE_BEAT:
+    case TFOS__MESSAGE_ALIVE:
         answers++;
         break;
     case TFOS__MESSAGE_STOP:
@@ -99,7 +102,13 @@ static void connect_node(long index, tfos__tls_context *tls, const char *host, u
     tfos__message_put_number(&message, TFOS__FIELD_INDEX, (uint64_t)index);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, host);
     tfos__message_put_number(&message, TFOS__FIELD_PORT, 20000 + (uint64_t)index);
-    tfos__message_put_number(&message, TFOS__FIELD_PID, (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_NODE_PID, (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_ATTEMPT, 0);
+    tfos__message_put_number(&message, TFOS__FIELD_CORES, 1);
+    tfos__message_put_string(&message, TFOS__FIELD_GPUS, "");
+    tfos__message_put_string(&message, TFOS__FIELD_GPU_SOURCE, "");
+    tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "0");
+    tfos__message_put_number(&message, TFOS__FIELD_RETURNS, 0);
     tfos__link_send(nodes[index].link, &message);
 }
 

@@ -95,7 +95,7 @@ static void tell_dropped(coordinator *self)
     tfos__message message;
     snprintf(text, sizeof text, "%" PRIu64 " lines were dropped here: the driver did not read them in time\n",
              self->dropped_lines);
-    tfos__message_init(&message, TFOS__MESSAGE_LOG);
+    tfos__message_init(&message, TFOS__MESSAGE_OUTPUT);
     tfos__message_put_string(&message, TFOS__FIELD_NODE, "tfos");
     tfos__message_put_string(&message, TFOS__FIELD_HOST, "coordinator");
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
@@ -110,7 +110,7 @@ static void tell_driver(void *context, const tfos__message *message)
     if (self->driver == NULL) {
         return;
     }
-    if (message->type == TFOS__MESSAGE_LOG) {
+    if (message->type == TFOS__MESSAGE_OUTPUT) {
         if (tfos__link_backlog(self->driver) > DRIVER_BACKLOG_BYTES) {
             self->dropped_lines += lines_of(message);
             return;
@@ -180,7 +180,7 @@ static void beat_driver(coordinator *self, uint64_t now)
         return;
     }
     self->beat_sent_ms = now;
-    tfos__message_init(&message, TFOS__MESSAGE_BEAT);
+    tfos__message_init(&message, TFOS__MESSAGE_ALIVE);
     tfos__link_send(self->driver, &message);
 }
 
@@ -312,8 +312,7 @@ static void promote(peer *spare)
     tfos__message message;
     tfos__buffer registration = spare->registration;
     spare->registration = (tfos__buffer){0};
-    if (tfos__message_decode(registration.data + sizeof(uint32_t), registration.size - sizeof(uint32_t), &message,
-                             NULL) == TFOS_OK) {
+    if (tfos__message_decode(registration.data, registration.size, &message, NULL) == TFOS_OK) {
         register_node(spare, &message);
     }
     tfos__buffer_reset(&registration);
@@ -329,10 +328,9 @@ static void answer_spare(peer *spare, const tfos__message *message)
         tfos__message_init(&answer, TFOS__MESSAGE_BYE);
         tfos__link_send(spare->link, &answer);
     } else if (message->type == TFOS__MESSAGE_BEAT) {
-        tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
+        tfos__message_init(&answer, TFOS__MESSAGE_ALIVE);
         tfos__link_send(spare->link, &answer);
-        if (tfos__message_decode(spare->registration.data + sizeof(uint32_t),
-                                 spare->registration.size - sizeof(uint32_t), &registration, NULL) == TFOS_OK &&
+        if (tfos__message_decode(spare->registration.data, spare->registration.size, &registration, NULL) == TFOS_OK &&
             tfos__roster_is_vacant(spare->of->roster, tfos__message_number(&registration, TFOS__FIELD_INDEX))) {
             promote(spare);
         }
@@ -489,7 +487,7 @@ static void answer_status(coordinator *self)
     size_t count = strlen(json);
     bool fits = count <= 1 << 20;
     tfos__message_init(&message, TFOS__MESSAGE_STATUS);
-    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? json : "{}", fits ? count : 2);
+    tfos__message_put_text(&message, TFOS__FIELD_JSON, fits ? json : "{}", fits ? count : 2);
     tell_driver(self, &message);
     free(json);
 }
@@ -512,7 +510,7 @@ static void fill_options(const tfos__message *open, tfos__roster_options *out)
         .attempt = (uint32_t)tfos__message_number(open, TFOS__FIELD_ATTEMPT),
         .flags = (uint32_t)tfos__message_number(open, TFOS__FIELD_FLAGS),
         .worker_gpus = (int64_t)tfos__message_number(open, TFOS__FIELD_WORKER_GPUS) - 1,
-        .timeout_ms = tfos__message_number(open, TFOS__FIELD_TIMEOUT_MS),
+        .timeout_ms = tfos__message_number(open, TFOS__FIELD_RESERVATION_MS),
         .beat_ms = tfos__message_number(open, TFOS__FIELD_BEAT_MS),
         .lease_ms = tfos__message_number(open, TFOS__FIELD_LEASE_MS),
     };
@@ -574,7 +572,7 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     tfos__message_init(&answer, TFOS__MESSAGE_LISTENING);
     tfos__message_put_string(&answer, TFOS__FIELD_HOST, host);
     tfos__message_put_number(&answer, TFOS__FIELD_PORT, port);
-    tfos__message_put_string(&answer, TFOS__FIELD_URL, tfos__page_url(self->page));
+    tfos__message_put_string(&answer, TFOS__FIELD_STATUS_URL, tfos__page_url(self->page));
     tell_driver(self, &answer);
     return TFOS_OK;
 }
@@ -601,7 +599,7 @@ static void on_driver_message(tfos__link *link, const tfos__message *message, vo
         } else if (open_cluster(self, message, &error) != TFOS_OK) {
             refuse_driver(self, &error);
         }
-    } else if (message->type == TFOS__MESSAGE_STATUS) {
+    } else if (message->type == TFOS__MESSAGE_ASK_STATUS) {
         answer_status(self);
     } else if (message->type >= TFOS__MESSAGE_FEED) {
         tfos__feeds_obey(self->feeds, message, now_of(self));

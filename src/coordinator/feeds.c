@@ -1,5 +1,6 @@
 /* Feeds: what the coordinator does with the ledger's decisions. */
 #include "coordinator/feeds_state.h"
+#include "net/frame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,20 +55,20 @@ tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name)
 
 /* ---- what is said ---- */
 
-void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *which, const char *state,
+void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state,
                              const tfos_error *error)
 {
     tfos__feeds_tell_epoch(feeds, which, state, which->epoch, error);
 }
 
-void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, const char *state, uint64_t epoch,
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state, uint64_t epoch,
                             const tfos_error *error)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_FEED);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, which->number);
-    tfos__message_put_number(&message, TFOS__FIELD_NODES, epoch);
-    tfos__message_put_string(&message, TFOS__FIELD_NODE, state);
+    tfos__message_init(&message, TFOS__MESSAGE_FEED_STATE);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, which->number);
+    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_STATE, state);
     if (error != NULL) {
         tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
         tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
@@ -79,7 +80,7 @@ void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *which, const tfos_er
 {
     if (!which->failed) {
         which->failed = true;
-        tfos__feeds_tell_driver(feeds, which, "failed", error);
+        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_FAILED, error);
     }
 }
 
@@ -92,22 +93,6 @@ void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message)
     }
 }
 
-static void put_attempt(tfos__message *message, const tfos__attempt *attempt)
-{
-    tfos__message_put_number(message, TFOS__FIELD_FEED, attempt->feed);
-    tfos__message_put_number(message, TFOS__FIELD_EPOCH, attempt->epoch);
-    tfos__message_put_number(message, TFOS__FIELD_PARTITION, attempt->partition);
-    tfos__message_put_number(message, TFOS__FIELD_TASK_ATTEMPT, attempt->attempt);
-}
-
-tfos__attempt tfos__feeds_attempt_of(const tfos__message *message)
-{
-    return (tfos__attempt){.feed = tfos__message_number(message, TFOS__FIELD_FEED),
-                           .epoch = tfos__message_number(message, TFOS__FIELD_EPOCH),
-                           .partition = tfos__message_number(message, TFOS__FIELD_PARTITION),
-                           .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
-}
-
 /* ---- what the ledger wants ---- */
 
 /* The nodes that a producer may feed: those of its machine first. */
@@ -117,17 +102,57 @@ static void list_places(const tfos__feeds *feeds, const tfos__known_producer *wh
         for (uint32_t i = 0; i < feeds->node_count && out->size < PLACES_BYTES - 1024; i++) {
             const tfos__fed_node *node = &feeds->nodes[i];
             tfos__node_view view;
+            tfos__message place;
             bool near = strcmp(node->machine, who->machine) == 0;
             if (!node->known || node->gone || near != (pass == 0)) {
                 continue;
             }
             tfos__roster_view(feeds->roster, i, &view);
-            if (tfos__buffer_printf(out, NULL, "%" PRIu32 "\t%s\t%s\t%u\t%d\n", i, view.host, node->name, node->port,
-                                    node->starves ? 1 : 0) != TFOS_OK) {
+            tfos__message_init(&place, TFOS__MESSAGE_PLACE);
+            tfos__message_put_number(&place, TFOS__FIELD_INDEX, i);
+            tfos__message_put_string(&place, TFOS__FIELD_HOST, view.host);
+            tfos__message_put_string(&place, TFOS__FIELD_FEED_NAME, node->name);
+            tfos__message_put_number(&place, TFOS__FIELD_FEED_PORT, node->port);
+            tfos__message_put_number(&place, TFOS__FIELD_HUNGRY, node->starves ? 1 : 0);
+            if (tfos__frame_append(&place, out, NULL) != TFOS_OK) {
                 return;
             }
         }
     }
+}
+
+/* It may feed, from row `fed` on. */
+static void grant(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_feed *which, uint64_t fed)
+{
+    tfos__buffer places = {0};
+    tfos__message message;
+    who->granted = true;
+    if (which->producers++ == 0) {
+        which->moved_ms = feeds->now_ms; /* before that there was nobody whose rows could be taken */
+    }
+    who->held_back = !tfos__feeds_is_read_by_all(feeds, which);
+    list_places(feeds, who, &places);
+    tfos__message_init(&message, TFOS__MESSAGE_GRANTED);
+    tfos__message_put_number(&message, TFOS__FIELD_FED_BEFORE, fed);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
+                             which->flags | (who->held_back ? TFOS__FEED_HELD_BACK : 0u));
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS, which->timeout_ms);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, which->queue);
+    tfos__message_put_text(&message, TFOS__FIELD_PLACES, places.size > 0 ? (const char *)places.data : "", places.size);
+    feeds->calls.to_producer(feeds->calls.context, who->number, &message);
+    tfos__buffer_reset(&places);
+}
+
+static void dismiss(tfos__feeds *feeds, uint64_t number, tfos__admission admission, const tfos_error *error)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_DISMISSED);
+    tfos__message_put_number(&message, TFOS__FIELD_ADMISSION, admission);
+    if (error != NULL) {
+        tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
+        tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+    }
+    feeds->calls.to_producer(feeds->calls.context, number, &message);
 }
 
 static void on_answer(void *context, uint64_t number, tfos__admission admission, uint64_t fed, const tfos_error *error)
@@ -135,36 +160,16 @@ static void on_answer(void *context, uint64_t number, tfos__admission admission,
     tfos__feeds *feeds = context;
     tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
     tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
-    tfos__buffer places = {0};
-    tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_ADMITTED);
-    tfos__message_put_number(&message, TFOS__FIELD_ADMISSION, admission);
+    tfos__ledger_counts counts;
     if (admission == TFOS__ADMISSION_GRANTED && which != NULL) {
-        who->granted = true;
-        if (which->producers++ == 0) {
-            which->moved_ms = feeds->now_ms; /* before that there was nobody whose rows could be taken */
-        }
-        list_places(feeds, who, &places);
-        who->held_back = !tfos__feeds_is_read_by_all(feeds, which);
-        tfos__message_put_number(&message, TFOS__FIELD_ROWS, fed);
-        tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
-                                 which->flags | (who->held_back ? TFOS__FEED_HELD_BACK : 0u));
-        tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, which->timeout_ms);
-        tfos__message_put_string(&message, TFOS__FIELD_QUEUE, which->queue);
-        tfos__message_put_text(&message, TFOS__FIELD_PLACES, places.size > 0 ? (const char *)places.data : "",
-                               places.size);
+        grant(feeds, who, which, fed);
+        return;
     }
-    if (error != NULL) {
-        tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
-        tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
-        /* An attempt that comes too late, say, is refused, and nothing is wrong with the feed. */
-        tfos__ledger_counts counts;
-        if (which != NULL && tfos__ledger_count(feeds->ledger, which->number, &counts) && counts.failed) {
-            tfos__feeds_fail(feeds, which, error);
-        }
+    /* An attempt that comes too late, say, is refused, and nothing is wrong with the feed. */
+    if (error != NULL && which != NULL && tfos__ledger_count(feeds->ledger, which->number, &counts) && counts.failed) {
+        tfos__feeds_fail(feeds, which, error);
     }
-    feeds->calls.to_producer(feeds->calls.context, number, &message);
-    tfos__buffer_reset(&places);
+    dismiss(feeds, number, admission, error);
 }
 
 static void on_fence(void *context, const tfos__attempt *attempt)
@@ -178,7 +183,7 @@ static void on_fence(void *context, const tfos__attempt *attempt)
 void tfos__feeds_make_fence(const tfos__attempt *attempt, tfos__message *out)
 {
     tfos__message_init(out, TFOS__MESSAGE_FENCE);
-    put_attempt(out, attempt);
+    tfos__attempt_put(attempt, out);
 }
 
 void tfos__feeds_make_epoch(const tfos__known_feed *which, tfos__message *out)
@@ -192,20 +197,20 @@ void tfos__feeds_make_mark(const tfos__known_queue *queue, tfos__message *out)
 {
     tfos__message_init(out, TFOS__MESSAGE_MARK);
     tfos__message_put_string(out, TFOS__FIELD_QUEUE, queue->name);
-    tfos__message_put_number(out, TFOS__FIELD_COUNT, queue->marks);
+    tfos__message_put_number(out, TFOS__FIELD_MARKS, queue->marks);
 }
 
 void tfos__feeds_make_schema(const tfos__known_feed *which, tfos__message *out)
 {
-    tfos__message_init(out, TFOS__MESSAGE_SCHEMA);
+    tfos__message_init(out, TFOS__MESSAGE_FEED_SCHEMA);
     tfos__message_put_number(out, TFOS__FIELD_FEED, which->number);
     tfos__message_put_string(out, TFOS__FIELD_QUEUE, which->queue);
-    tfos__message_put_string(out, TFOS__FIELD_TEXT, which->schema);
+    tfos__message_put_string(out, TFOS__FIELD_SCHEMA, which->schema);
 }
 
 void tfos__feeds_make_end(const tfos__known_queue *queue, tfos__message *out)
 {
-    tfos__message_init(out, TFOS__MESSAGE_END_OF_FEED);
+    tfos__message_init(out, queue != NULL ? TFOS__MESSAGE_QUEUE_END : TFOS__MESSAGE_END_OF_FEED);
     if (queue != NULL) {
         tfos__message_put_string(out, TFOS__FIELD_QUEUE, queue->name);
     }
@@ -221,7 +226,7 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
         queue->marks++;
         tfos__feeds_make_mark(queue, &message);
         tfos__feeds_tell_nodes(feeds, &message);
-        tfos__feeds_tell_driver(feeds, which, "exhausted", NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_EXHAUSTED, NULL);
     }
 }
 
@@ -231,7 +236,8 @@ static void on_consumed(void *context, uint64_t number, uint64_t epoch, uint64_t
     tfos__feeds *feeds = context;
     const tfos__known_feed *which = tfos__feeds_find(feeds, number);
     if (which != NULL && !tfos__feeds_is_inference(which)) {
-        tfos__feeds_tell_epoch(feeds, which, dropped == 0 ? "consumed" : "dropped", epoch, NULL);
+        tfos__feeds_tell_epoch(feeds, which, dropped == 0 ? TFOS__FEED_STATE_CONSUMED : TFOS__FEED_STATE_DROPPED, epoch,
+                               NULL);
     }
 }
 
@@ -241,10 +247,9 @@ static void on_stop(void *context, uint64_t number)
     const tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
     const tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_STOP);
-    if (which != NULL && tfos__feeds_queue(feeds, which->queue)->terminated) {
-        tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
-    }
+    bool terminated = which != NULL && tfos__feeds_queue(feeds, which->queue)->terminated;
+    tfos__message_init(&message, TFOS__MESSAGE_FEED_OVER);
+    tfos__message_put_number(&message, TFOS__FIELD_TERMINATED, terminated ? 1 : 0);
     feeds->calls.to_producer(feeds->calls.context, number, &message);
 }
 
@@ -269,7 +274,7 @@ void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_e
     tfos__feeds_fail(feeds, which, error);
 }
 
-void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, const char *state)
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state)
 {
     tfos__ledger_end(feeds->ledger, which->number);
     for (size_t i = 0; tfos__feeds_is_inference(which) && i < feeds->producer_count; i++) {
@@ -369,7 +374,7 @@ static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, t
     tfos__known_feed opened = {.number = tfos__message_number(message, TFOS__FIELD_FEED),
                                .flags = flags,
                                .partitions = tfos__message_number(message, TFOS__FIELD_PARTITIONS),
-                               .timeout_ms = tfos__message_number(message, TFOS__FIELD_TIMEOUT_MS),
+                               .timeout_ms = tfos__message_number(message, TFOS__FIELD_FEED_TIMEOUT_MS),
                                .open = true,
                                .moved_ms = feeds->now_ms};
     const tfos__ledger_feed ledger_feed = {.feed = opened.number,
@@ -403,9 +408,9 @@ static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     if (tfos__ledger_begin(feeds->ledger, which->number, which->epoch, &error) != TFOS_OK) {
         which->epoch = before;
         which->failed = true;
-        tfos__feeds_tell_driver(feeds, which, "failed", &error);
+        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_FAILED, &error);
     } else {
-        tfos__feeds_tell_driver(feeds, which, "epoch", NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_EPOCH, NULL);
     }
 }
 
@@ -450,13 +455,13 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
     if (message->type == TFOS__MESSAGE_FEED) {
         if (open_feed(feeds, message, &error) != TFOS_OK) {
             const tfos__known_feed refused = {.number = tfos__message_number(message, TFOS__FIELD_FEED)};
-            tfos__feeds_tell_driver(feeds, &refused, "failed", &error);
+            tfos__feeds_tell_driver(feeds, &refused, TFOS__FEED_STATE_FAILED, &error);
             return;
         }
         which = tfos__feeds_find(feeds, tfos__message_number(message, TFOS__FIELD_FEED));
-        tfos__feeds_tell_driver(feeds, which, "open", NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_OPEN, NULL);
         if (feeds->stopped || tfos__feeds_queue(feeds, which->queue)->terminated) {
-            tfos__feeds_stop(feeds, which, feeds->stopped ? "ended" : "terminated");
+            tfos__feeds_stop(feeds, which, feeds->stopped ? TFOS__FEED_STATE_ENDED : TFOS__FEED_STATE_TERMINATED);
         }
     } else if (message->type == TFOS__MESSAGE_EPOCH && which != NULL) {
         begin_epoch(feeds, which, message);

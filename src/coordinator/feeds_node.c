@@ -15,7 +15,7 @@ static void tell_of_starving(tfos__feeds *feeds, const tfos__fed_node *node)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_HUNGRY);
     tfos__message_put_number(&message, TFOS__FIELD_INDEX, (uint64_t)(node - feeds->nodes));
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, node->starves ? 1 : 0);
+    tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, node->starves ? 1 : 0);
     for (size_t i = 0; i < feeds->producer_count; i++) {
         if (feeds->producers[i].granted) {
             feeds->calls.to_producer(feeds->calls.context, feeds->producers[i].number, &message);
@@ -72,7 +72,7 @@ static void settle(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message
 {
     uint64_t sequence = tfos__message_number(message, TFOS__FIELD_SEQUENCE);
     uint64_t dropped = tfos__message_number(message, TFOS__FIELD_SKIPPED);
-    tfos__attempt attempt = tfos__feeds_attempt_of(message);
+    tfos__attempt attempt = tfos__attempt_of(message);
     tfos__known_feed *which = tfos__feeds_find(feeds, attempt.feed);
     if (sequence <= node->settled) {
         return;
@@ -86,7 +86,7 @@ static void settle(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message
 
 static void take_counts(const tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *message)
 {
-    node->fed.fed_rows = tfos__message_number(message, TFOS__FIELD_ROWS);
+    node->fed.fed_rows = tfos__message_number(message, TFOS__FIELD_FED);
     node->fed.consumed_rows = tfos__message_number(message, TFOS__FIELD_CONSUMED);
     node->fed.skipped_rows = tfos__message_number(message, TFOS__FIELD_SKIPPED);
     node->fed.counted_ms = feeds->now_ms;
@@ -95,17 +95,17 @@ static void take_counts(const tfos__feeds *feeds, tfos__fed_node *node, const tf
 static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__message *beat)
 {
     uint64_t consumed = tfos__message_number(beat, TFOS__FIELD_CONSUMED);
-    uint64_t fed = tfos__message_number(beat, TFOS__FIELD_ROWS);
+    uint64_t fed = tfos__message_number(beat, TFOS__FIELD_FED);
     bool waited = node->fed.fed_rows > node->fed.consumed_rows;
     if (consumed != node->fed.consumed_rows || (!waited && fed > consumed)) {
         for (size_t i = 0; i < feeds->feed_count; i++) {
             feeds->feeds[i].moved_ms = feeds->feeds[i].open ? feeds->now_ms : feeds->feeds[i].moved_ms;
         }
     }
-    bool hungry = tfos__message_number(beat, TFOS__FIELD_COUNT) != 0;
+    bool hungry = tfos__message_number(beat, TFOS__FIELD_HUNGRY) != 0;
     bool starves = hungry && node->fed.hungry && fed == node->fed.fed_rows;
     take_counts(feeds, node, beat);
-    node->fed.lane_bytes = tfos__message_number(beat, TFOS__FIELD_LANE_BYTES);
+    node->fed.lane_bytes = tfos__message_number(beat, TFOS__FIELD_LANE_MEMORY);
     node->fed.hungry = hungry;
     if (starves != node->starves) {
         node->starves = starves;
@@ -113,7 +113,7 @@ static void count_rows(tfos__feeds *feeds, tfos__fed_node *node, const tfos__mes
     }
     char before[sizeof node->queues];
     memcpy(before, node->queues, sizeof before);
-    tfos__message_copy(beat, TFOS__FIELD_TEXT, node->queues, sizeof node->queues);
+    tfos__message_copy(beat, TFOS__FIELD_QUEUES, node->queues, sizeof node->queues);
     if (strcmp(before, node->queues) != 0) {
         look_who_reads(feeds);
     }
@@ -144,7 +144,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
     for (size_t i = 0; i < feeds->feed_count; i++) {
         tfos__known_feed *each = &feeds->feeds[i];
         if (each->open && strcmp(each->queue, name) == 0) {
-            tfos__feeds_stop(feeds, each, "terminated");
+            tfos__feeds_stop(feeds, each, TFOS__FEED_STATE_TERMINATED);
         }
     }
 }
@@ -201,8 +201,8 @@ void tfos__feeds_hear_node(tfos__feeds *feeds, uint32_t index, const tfos__messa
         count_rows(feeds, node, message);
         break;
     case TFOS__MESSAGE_FENCED:
-        attempt = tfos__feeds_attempt_of(message);
-        tfos__ledger_fenced(feeds->ledger, &attempt, index, tfos__message_number(message, TFOS__FIELD_ROWS));
+        attempt = tfos__attempt_of(message);
+        tfos__ledger_fenced(feeds->ledger, &attempt, index, tfos__message_number(message, TFOS__FIELD_FED_BEFORE));
         break;
     case TFOS__MESSAGE_SETTLED:
         settle(feeds, node, message);
@@ -271,7 +271,7 @@ void tfos__feeds_end(tfos__feeds *feeds)
         if (each->open && failure[0] != '\0') {
             tfos__feeds_break(feeds, each, &error);
         } else if (each->open && !each->failed) {
-            tfos__feeds_stop(feeds, each, stopping ? "ended" : "finished");
+            tfos__feeds_stop(feeds, each, stopping ? TFOS__FEED_STATE_ENDED : TFOS__FEED_STATE_FINISHED);
         }
     }
     tfos__ledger_end(feeds->ledger, UINT64_MAX);

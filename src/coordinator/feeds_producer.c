@@ -39,7 +39,7 @@ static bool is_abandoned(tfos__feeds *feeds, const tfos__attempt *attempt, tfos_
 static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *message)
 {
     tfos_error error;
-    tfos__known_producer asking = {.number = number, .attempt = tfos__feeds_attempt_of(message)};
+    tfos__known_producer asking = {.number = number, .attempt = tfos__attempt_of(message)};
     asking.feed = asking.attempt.feed;
     tfos__message_copy(message, TFOS__FIELD_MACHINE, asking.machine, sizeof asking.machine);
     if (tfos__array_reserve(&feeds->producers, feeds->producer_count, &feeds->producer_capacity,
@@ -60,7 +60,7 @@ static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *mess
 static void take_schema(tfos__feeds *feeds, tfos__known_feed *which, const tfos__message *message)
 {
     tfos__message schema;
-    if (which->schema != NULL || (which->schema = tfos__message_duplicate(message, TFOS__FIELD_TEXT)) == NULL) {
+    if (which->schema != NULL || (which->schema = tfos__message_duplicate(message, TFOS__FIELD_SCHEMA)) == NULL) {
         return;
     }
     tfos__feeds_make_schema(which, &schema);
@@ -91,7 +91,7 @@ static void complete(tfos__feeds *feeds, const tfos__known_producer *who, tfos__
     tfos__message answer;
     which->answered++;
     which->moved_ms = feeds->now_ms;
-    tfos__message_init(&answer, TFOS__MESSAGE_COMPLETE);
+    tfos__message_init(&answer, TFOS__MESSAGE_NOTED);
     feeds->calls.to_producer(feeds->calls.context, who->number, &answer);
 }
 
@@ -111,8 +111,8 @@ void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__
     case TFOS__MESSAGE_EXHAUSTED:
         tfos__ledger_exhaust(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_ROWS));
         break;
-    case TFOS__MESSAGE_PROGRESS:
-        tfos__ledger_progress(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_ROWS),
+    case TFOS__MESSAGE_FED:
+        tfos__ledger_progress(feeds->ledger, number, tfos__message_number(message, TFOS__FIELD_FED),
                               tfos__message_number(message, TFOS__FIELD_CONSUMED));
         break;
     case TFOS__MESSAGE_COMPLETE:

@@ -80,9 +80,9 @@ tfos__known_producer *tfos__feeds_find_producer(const tfos__feeds *feeds, uint64
 /* NULL when memory is short. */
 tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name);
 
-void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state,
+void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state,
                              const tfos_error *error);
-void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state, uint64_t epoch,
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state, uint64_t epoch,
                             const tfos_error *error);
 void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message);
 
@@ -94,12 +94,10 @@ bool tfos__feeds_is_inference(const tfos__known_feed *feed);
 void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
 
 /* Nobody takes its rows any more: producers go home. `state` says to the driver why. */
-void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *feed, const char *state);
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state);
 
 /* The driver is told once. */
 void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
-
-tfos__attempt tfos__feeds_attempt_of(const tfos__message *message);
 
 /* Answers a producer that the ledger knows nothing of: an attempt of inference, say. */
 void tfos__feeds_answer(tfos__feeds *feeds, uint64_t producer, tfos__admission admission, const tfos_error *error);

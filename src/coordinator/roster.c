@@ -81,8 +81,8 @@ static void tell_node(tfos__roster *roster, uint32_t index)
     tfos__message_put_string(&message, TFOS__FIELD_NODE, name);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, host_of(node));
     tfos__message_put_number(&message, TFOS__FIELD_STATE, node->state);
-    tfos__message_put_number(&message, TFOS__FIELD_PID, node->url_pid);
-    tfos__message_put_string(&message, TFOS__FIELD_URL, node->url != NULL ? node->url : "");
+    tfos__message_put_number(&message, TFOS__FIELD_TENSORBOARD_PID, node->url_pid);
+    tfos__message_put_string(&message, TFOS__FIELD_TENSORBOARD_URL, node->url != NULL ? node->url : "");
     roster->calls.to_driver(roster->calls.context, &message);
 }
 
@@ -116,7 +116,7 @@ static void tell_ready(tfos__roster *roster)
     tfos__message_init(&message, TFOS__MESSAGE_READY);
     /* A cluster so large that its description does not fit is still a cluster: the driver can ask for the status. */
     bool fits = text != NULL && count <= 1 << 20;
-    tfos__message_put_text(&message, TFOS__FIELD_TEXT, fits ? text : "[]", fits ? count : 2);
+    tfos__message_put_text(&message, TFOS__FIELD_JSON, fits ? text : "[]", fits ? count : 2);
     roster->calls.to_driver(roster->calls.context, &message);
     json_object_put(list);
 }
@@ -229,7 +229,7 @@ static void lose(tfos__roster *roster, uint32_t index, tfos__outcome outcome, co
 static bool is_same_node(const tfos__roster_node *node, const tfos__message *message)
 {
     tfos__text host = tfos__message_text(message, TFOS__FIELD_HOST);
-    return node->pid == tfos__message_number(message, TFOS__FIELD_PID) && node->host != NULL &&
+    return node->pid == tfos__message_number(message, TFOS__FIELD_NODE_PID) && node->host != NULL &&
            strlen(node->host) == host.count && memcmp(node->host, host.at, host.count) == 0;
 }
 
@@ -245,7 +245,7 @@ static tfos_status refuse_to_register(const tfos__roster *roster, const tfos__me
                           roster->options.attempt, tfos__message_number(message, TFOS__FIELD_ATTEMPT));
     }
     const tfos__roster_node *node = &roster->node[index];
-    bool comes_back = tfos__message_number(message, TFOS__FIELD_REGISTERED) != 0;
+    bool comes_back = tfos__message_number(message, TFOS__FIELD_RETURNS) != 0;
     if (has_ended(node) || (comes_back && node->state == TFOS__NODE_ABSENT)) {
         return tfos__fail(error, TFOS_CANCELLED, "this node has ended before");
     }
@@ -277,7 +277,7 @@ static tfos_status enter(tfos__roster *roster, tfos__roster_node *node, const tf
     tfos__text source = tfos__message_text(message, TFOS__FIELD_GPU_SOURCE);
     node->gpus_by_spark = source.count == 5 && memcmp(source.at, "spark", 5) == 0;
     node->port = tfos__message_number(message, TFOS__FIELD_PORT);
-    node->pid = tfos__message_number(message, TFOS__FIELD_PID);
+    node->pid = tfos__message_number(message, TFOS__FIELD_NODE_PID);
     node->cores = tfos__message_number(message, TFOS__FIELD_CORES);
     node->since_ms = now_ms;
     node->state = TFOS__NODE_REGISTERED;
@@ -362,13 +362,16 @@ static void hear_log(tfos__roster *roster, uint32_t index, const tfos__message *
     node->sequence = sequence;
     tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
     keep_tail(node, text.at, text.count);
-    tfos__message forward = *message;
+    tfos__message output;
     char name[64];
     tfos__roster_name(roster, index, name);
-    tfos__message_put_number(&forward, TFOS__FIELD_INDEX, index);
-    tfos__message_put_string(&forward, TFOS__FIELD_NODE, name);
-    tfos__message_put_string(&forward, TFOS__FIELD_HOST, host_of(node));
-    roster->calls.to_driver(roster->calls.context, &forward);
+    tfos__message_init(&output, TFOS__MESSAGE_OUTPUT);
+    tfos__message_put_number(&output, TFOS__FIELD_INDEX, index);
+    tfos__message_put_string(&output, TFOS__FIELD_NODE, name);
+    tfos__message_put_string(&output, TFOS__FIELD_HOST, host_of(node));
+    tfos__message_put_text(&output, TFOS__FIELD_TEXT, text.at, text.count);
+    tfos__message_put_number(&output, TFOS__FIELD_STREAM, tfos__message_number(message, TFOS__FIELD_STREAM));
+    roster->calls.to_driver(roster->calls.context, &output);
 }
 
 static void hear_beat(tfos__roster *roster, uint32_t index, const tfos__message *message, uint64_t now_ms)
@@ -382,7 +385,7 @@ static void hear_beat(tfos__roster *roster, uint32_t index, const tfos__message 
     node->cpu_at_ms = now_ms;
     node->rss_bytes = tfos__message_number(message, TFOS__FIELD_RSS_BYTES);
     tfos__message answer;
-    tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
+    tfos__message_init(&answer, TFOS__MESSAGE_ALIVE);
     roster->calls.to_node(roster->calls.context, index, &answer);
 }
 
@@ -467,8 +470,8 @@ static void hear_tensorboard(tfos__roster *roster, uint32_t index, const tfos__m
 {
     tfos__roster_node *node = &roster->node[index];
     free(node->url);
-    node->url = tfos__message_duplicate(message, TFOS__FIELD_URL);
-    node->url_pid = tfos__message_number(message, TFOS__FIELD_PID);
+    node->url = tfos__message_duplicate(message, TFOS__FIELD_TENSORBOARD_URL);
+    node->url_pid = tfos__message_number(message, TFOS__FIELD_TENSORBOARD_PID);
     tell_node(roster, index);
 }
 

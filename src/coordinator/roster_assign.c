@@ -107,7 +107,8 @@ static void send_assign(tfos__roster *roster, uint32_t index, const char *spec)
     tfos__message_put_string(&message, TFOS__FIELD_ROLE, role);
     tfos__message_put_number(&message, TFOS__FIELD_TASK, task);
     tfos__message_put_string(&message, TFOS__FIELD_SPEC, spec);
-    tfos__message_put_string(&message, TFOS__FIELD_GPUS, node->given.size > 0 ? (const char *)node->given.data : "");
+    tfos__message_put_string(&message, TFOS__FIELD_GIVEN_GPUS,
+                             node->given.size > 0 ? (const char *)node->given.data : "");
     tfos__message_put_number(&message, TFOS__FIELD_BEAT_MS, roster->options.beat_ms);
     tfos__message_put_number(&message, TFOS__FIELD_LEASE_MS, roster->options.lease_ms);
     tfos__message_put_number(&message, TFOS__FIELD_NODES, roster->options.roles.nodes);

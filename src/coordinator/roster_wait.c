@@ -23,7 +23,7 @@ void tfos__roster_tell_progress(tfos__roster *roster, uint64_t now_ms)
     }
     roster->progress_ms = now_ms;
     tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, roster->registered);
+    tfos__message_put_number(&message, TFOS__FIELD_NODES_HERE, roster->registered);
     tfos__message_put_number(&message, TFOS__FIELD_NODES, nodes);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
     roster->calls.to_driver(roster->calls.context, &message);
@@ -32,8 +32,8 @@ void tfos__roster_tell_progress(tfos__roster *roster, uint64_t now_ms)
 void tfos__roster_hear_slots(tfos__roster *roster, const tfos__message *message, uint64_t now_ms)
 {
     bool known = roster->holders[0] != '\0';
-    roster->slots = (int64_t)tfos__message_number(message, TFOS__FIELD_COUNT);
-    tfos__message_copy(message, TFOS__FIELD_TEXT, roster->holders, sizeof roster->holders);
+    roster->slots = (int64_t)tfos__message_number(message, TFOS__FIELD_SLOTS);
+    tfos__message_copy(message, TFOS__FIELD_HOLDERS, roster->holders, sizeof roster->holders);
     if (!known && roster->holders[0] != '\0' && roster->phase == TFOS__PHASE_WAITING) {
         tfos__roster_tell_progress(roster, now_ms);
     }

@@ -20,7 +20,7 @@
 #include "driver/client.h"
 #include "driver/plan.h"
 #include "driver/spawn.h"
-#include "net/message.h"
+#include "net/frame.h"
 
 enum {
     OPEN_MS = 10000,   /* for the coordinator to listen */
@@ -104,7 +104,7 @@ static tfos_status fail_gone(const tfos_cluster *cluster, tfos_error *error)
 tfos_status tfos__cluster_send(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
 {
     tfos__buffer frame = {0};
-    tfos_status status = tfos__message_encode(message, &frame, error);
+    tfos_status status = tfos__frame_append(message, &frame, error);
     if (status == TFOS_OK) {
         pthread_mutex_lock(&cluster->send_lock);
         status = send_all(cluster->socket, frame.data, frame.size, NULL);
@@ -126,13 +126,12 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
     tfos__buffer_shift(in, cluster->in_used);
     cluster->in_used = 0;
     for (;;) {
-        size_t count = in->size >= sizeof(uint32_t) ? tfos__load_u32(in->data) : 0;
-        if (count > TFOS__FRAME_BYTES) {
-            return tfos__fail(error, TFOS_CORRUPT, "the coordinator sent a message of %zu bytes", count);
-        }
-        if (in->size >= sizeof(uint32_t) && in->size - sizeof(uint32_t) >= count) {
-            cluster->in_used = sizeof(uint32_t) + count;
-            return tfos__message_decode(in->data + sizeof(uint32_t), count, out, error);
+        tfos_status status = tfos__frame_take(in->data, in->size, TFOS__FRAME_BYTES, out, &cluster->in_used, error);
+        if (status != TFOS_END) {
+            if (status != TFOS_OK) {
+                tfos__error_prefix(error, "the coordinator");
+            }
+            return status;
         }
         int64_t left = deadline == INT64_MAX ? 1000 : deadline - tfos__clock_ms();
         struct pollfd wait = {.fd = cluster->socket, .events = POLLIN};
@@ -201,11 +200,12 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
                           tfos__message_copy(&answer, TFOS__FIELD_TEXT, text, sizeof text));
     }
     if (answer.type != TFOS__MESSAGE_LISTENING) {
-        return tfos__fail(error, TFOS_CORRUPT, "the coordinator answered with a message of type %d", (int)answer.type);
+        return tfos__fail(error, TFOS_CORRUPT, "the coordinator answered with a message %s",
+                          tfos__message_name(answer.type));
     }
     cluster->lease_ms = tfos__max_i64(plan->lease_ms, SILENCE_MS);
     cluster->close_ms = CLOSE_MS + plan->kill_ms;
-    cluster->url = tfos__message_duplicate(&answer, TFOS__FIELD_URL);
+    cluster->url = tfos__message_duplicate(&answer, TFOS__FIELD_STATUS_URL);
     tfos__message_copy(&answer, TFOS__FIELD_HOST, host, sizeof host);
     return tfos__plan_ticket(plan, options, host, tfos__message_number(&answer, TFOS__FIELD_PORT), &cluster->ticket,
                              error);
@@ -235,8 +235,8 @@ tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster 
 
 void tfos_cluster_ticket(const tfos_cluster *cluster, const uint8_t **bytes, size_t *count)
 {
-    *bytes = cluster->ticket.data + sizeof(uint32_t);
-    *count = cluster->ticket.size - sizeof(uint32_t);
+    *bytes = cluster->ticket.data + TFOS__FRAME_LENGTH_BYTES;
+    *count = cluster->ticket.size - TFOS__FRAME_LENGTH_BYTES;
 }
 
 const char *tfos_cluster_url(const tfos_cluster *cluster)
@@ -260,11 +260,10 @@ static tfos_status own_address(const tfos_cluster *cluster, char *host, size_t b
     return TFOS_OK;
 }
 
-/* The ticket with what a task would have appended to it, as a frame. */
+/* What a Spark task would say to the node that it starts, behind the ticket. */
 static tfos_status make_start(const tfos_cluster *cluster, int32_t index, tfos__buffer *frame, tfos_error *error)
 {
-    tfos__message extra;
-    tfos__buffer tail = {0};
+    tfos__message message;
     char host[256] = "";
     char folder[PATH_MAX] = ".";
     TFOS_TRY(own_address(cluster, host, sizeof host, error));
@@ -273,29 +272,17 @@ static tfos_status make_start(const tfos_cluster *cluster, int32_t index, tfos__
     } else if (getcwd(folder, sizeof folder) == NULL) {
         return tfos__fail_errno(error, errno, "cannot find the working folder");
     }
-    tfos__message_init(&extra, TFOS__MESSAGE_START);
-    tfos__message_put_number(&extra, TFOS__FIELD_INDEX, (uint64_t)index);
-    tfos__message_put_string(&extra, TFOS__FIELD_NODE_HOST, host);
-    tfos__message_put_string(&extra, TFOS__FIELD_EXECUTOR, "driver");
-    tfos__message_put_number(&extra, TFOS__FIELD_PID, (uint64_t)getpid());
-    tfos__message_put_number(&extra, TFOS__FIELD_CORES, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
-    tfos__message_put_text(&extra, TFOS__FIELD_WORK_FOLDER, folder, strlen(folder));
-    tfos_status status = tfos__message_encode(&extra, &tail, error);
-    if (status == TFOS_OK) {
-        /* At once: growing would leave copies of the key behind. */
-        status = tfos__buffer_reserve(frame, cluster->ticket.size + tail.size, error);
-    }
-    if (status == TFOS_OK) {
-        memcpy(frame->data, cluster->ticket.data, cluster->ticket.size);
-        memcpy(frame->data + cluster->ticket.size, tail.data + sizeof(uint32_t), tail.size - sizeof(uint32_t));
-        frame->size = cluster->ticket.size + tail.size - sizeof(uint32_t);
-        tfos__store_u32(frame->data, (uint32_t)(frame->size - sizeof(uint32_t)));
-    }
-    tfos__buffer_reset(&tail);
-    return status;
+    tfos__message_init(&message, TFOS__MESSAGE_START);
+    tfos__message_put_number(&message, TFOS__FIELD_INDEX, (uint64_t)index);
+    tfos__message_put_string(&message, TFOS__FIELD_HOST, host);
+    tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "driver");
+    tfos__message_put_number(&message, TFOS__FIELD_EXECUTOR_PID, (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_CORES, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
+    tfos__message_put_text(&message, TFOS__FIELD_WORK_FOLDER, folder, strlen(folder));
+    return tfos__frame_append(&message, frame, error);
 }
 
-static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *frame, tfos_error *error)
+static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *start, tfos_error *error)
 {
     pid_t pid;
     int socket;
@@ -305,27 +292,30 @@ static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *frame
     TFOS_TRY(tfos__command_spawn(cluster->command, "node", environ, &pid, &socket, error));
     cluster->here[cluster->here_count].pid = pid;
     cluster->here[cluster->here_count++].socket = socket;
-    return send_all(socket, frame->data, frame->size, error);
+    TFOS_TRY(send_all(socket, cluster->ticket.data, cluster->ticket.size, error));
+    return send_all(socket, start->data, start->size, error);
 }
 
 tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error)
 {
-    tfos__buffer frame = {0};
-    tfos_status status = make_start(cluster, index, &frame, error);
+    tfos__buffer start = {0};
+    tfos_status status = make_start(cluster, index, &start, error);
     if (status == TFOS_OK) {
         pthread_mutex_lock(&cluster->send_lock);
-        status = spawn_locked(cluster, &frame, error);
+        status = spawn_locked(cluster, &start, error);
         pthread_mutex_unlock(&cluster->send_lock);
     }
-    tfos__secret_wipe(frame.data, frame.size);
-    tfos__buffer_reset(&frame);
+    tfos__buffer_reset(&start);
     return status;
 }
 
 /* ---- events ---- */
 
-static const tfos__field event_texts[5] = {TFOS__FIELD_NODE, TFOS__FIELD_HOST, TFOS__FIELD_URL, TFOS__FIELD_TEXT,
-                                           TFOS__FIELD_TAIL};
+/* The texts of an event: of a node, its host, its TensorBoard, what is said (for people, or for programs), its log. */
+enum { EVENT_NODE, EVENT_HOST, EVENT_URL, EVENT_TEXT, EVENT_TAIL, EVENT_TEXTS };
+
+static const tfos__field event_texts[EVENT_TEXTS] = {TFOS__FIELD_NODE, TFOS__FIELD_HOST, TFOS__FIELD_TENSORBOARD_URL,
+                                                     TFOS__FIELD_TEXT, TFOS__FIELD_TAIL};
 
 static tfos_cluster_event_kind kind_of(tfos__message_type type)
 {
@@ -336,13 +326,13 @@ static tfos_cluster_event_kind kind_of(tfos__message_type type)
         return TFOS_EVENT_READY;
     case TFOS__MESSAGE_NODE:
         return TFOS_EVENT_NODE;
-    case TFOS__MESSAGE_LOG:
+    case TFOS__MESSAGE_OUTPUT:
         return TFOS_EVENT_LOG;
     case TFOS__MESSAGE_FAILED:
         return TFOS_EVENT_FAILED;
     case TFOS__MESSAGE_STATUS:
         return TFOS_EVENT_STATUS;
-    case TFOS__MESSAGE_FEED:
+    case TFOS__MESSAGE_FEED_STATE:
         return TFOS_EVENT_FEED;
     case TFOS__MESSAGE_OVER:
         return TFOS_EVENT_OVER;
@@ -372,40 +362,49 @@ static char *failure_text(const tfos_cluster_event *event, const tfos__message *
     return copy;
 }
 
-static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *message, tfos_cluster_event *event,
-                              tfos_error *error)
+static tfos_status copy_texts(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
 {
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < EVENT_TEXTS; i++) {
+        bool is_json = i == EVENT_TEXT && tfos__message_has(message, TFOS__FIELD_JSON);
         free(cluster->texts[i]);
-        cluster->texts[i] = tfos__message_duplicate(message, event_texts[i]);
+        cluster->texts[i] = tfos__message_duplicate(message, is_json ? TFOS__FIELD_JSON : event_texts[i]);
         if (cluster->texts[i] == NULL) {
             return tfos__fail_memory(error, 1024);
         }
     }
+    return TFOS_OK;
+}
+
+static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *message, tfos_cluster_event *event,
+                              tfos_error *error)
+{
+    TFOS_TRY(copy_texts(cluster, message, error));
     *event = (tfos_cluster_event){
         .kind = kind_of(message->type),
-        .count = (int64_t)tfos__message_number(message, TFOS__FIELD_COUNT),
+        .count = (int64_t)tfos__message_number(message, TFOS__FIELD_NODES_HERE),
         .total = (int64_t)tfos__message_number(message, TFOS__FIELD_NODES),
         .index = tfos__message_has(message, TFOS__FIELD_INDEX)
                      ? (int32_t)tfos__message_number(message, TFOS__FIELD_INDEX)
                      : -1,
         .stream = (int32_t)tfos__message_number(message, TFOS__FIELD_STREAM),
-        .node = cluster->texts[0],
-        .host = cluster->texts[1],
+        .node = cluster->texts[EVENT_NODE],
+        .host = cluster->texts[EVENT_HOST],
         .state = tfos__node_state_text((tfos__node_state)tfos__message_number(message, TFOS__FIELD_STATE)),
-        .url = cluster->texts[2],
-        .pid = (int64_t)tfos__message_number(message, TFOS__FIELD_PID),
-        .text = cluster->texts[3],
+        .url = cluster->texts[EVENT_URL],
+        .pid = (int64_t)tfos__message_number(message, TFOS__FIELD_TENSORBOARD_PID),
+        .text = cluster->texts[EVENT_TEXT],
     };
     if (event->kind == TFOS_EVENT_FEED) {
-        event->state = event->node;
+        event->count = (int64_t)tfos__message_number(message, TFOS__FIELD_FEED);
+        event->total = (int64_t)tfos__message_number(message, TFOS__FIELD_EPOCH);
+        event->state = tfos__feed_state_text((tfos__feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE));
         event->index = (int32_t)tfos__message_number(message, TFOS__FIELD_STATUS);
     }
     if (event->kind == TFOS_EVENT_FAILED) {
-        char *text = failure_text(event, message, cluster->texts[4]);
+        char *text = failure_text(event, message, cluster->texts[EVENT_TAIL]);
         if (text != NULL) {
-            free(cluster->texts[3]);
-            event->text = cluster->texts[3] = text;
+            free(cluster->texts[EVENT_TEXT]);
+            event->text = cluster->texts[EVENT_TEXT] = text;
         }
     }
     cluster->over = event->kind == TFOS_EVENT_OVER;
@@ -423,9 +422,9 @@ tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cl
     do {
         int64_t left = deadline < 0 ? -1 : tfos__max_i64(0, deadline - tfos__clock_ms());
         status = receive(cluster, left, &message, error);
-    } while (status == TFOS_OK && message.type == TFOS__MESSAGE_BEAT);
+    } while (status == TFOS_OK && message.type == TFOS__MESSAGE_ALIVE);
     if (status == TFOS_END) {
-        tfos__message_init(&message, TFOS__MESSAGE_HELLO); /* stands for nothing */
+        tfos__message_init(&message, TFOS__MESSAGE_ALIVE); /* stands for nothing */
         status = TFOS_OK;
     }
     return status == TFOS_OK ? fill_event(cluster, &message, event, error) : status;
@@ -438,9 +437,9 @@ tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char 
     enum { HOLDERS_BYTES = 1024 };
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_SLOTS);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, (uint64_t)slots);
+    tfos__message_put_number(&message, TFOS__FIELD_SLOTS, (uint64_t)slots);
     if (holders != NULL) {
-        tfos__message_put_text(&message, TFOS__FIELD_TEXT, holders, strnlen(holders, HOLDERS_BYTES));
+        tfos__message_put_text(&message, TFOS__FIELD_HOLDERS, holders, strnlen(holders, HOLDERS_BYTES));
     }
     return tfos__cluster_send(cluster, &message, error);
 }
@@ -448,7 +447,7 @@ tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char 
 tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+    tfos__message_init(&message, TFOS__MESSAGE_ASK_STATUS);
     return tfos__cluster_send(cluster, &message, error);
 }
 
@@ -507,7 +506,7 @@ void tfos_cluster_close(tfos_cluster *cluster)
             reap(cluster->here[i].pid, cluster->close_ms);
         }
     }
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < EVENT_TEXTS; i++) {
         free(cluster->texts[i]);
     }
     tfos__secret_wipe(cluster->ticket.data, cluster->ticket.size);

@@ -27,7 +27,7 @@ tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *op
     tfos__message_put_number(&message, TFOS__FIELD_FEED, number);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
     tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, (uint64_t)options->partitions);
-    tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
                              (options->inference ? TFOS__FEED_INFERENCE : 0u) |
                                  (options->determinate ? TFOS__FEED_DETERMINATE : 0u) |
@@ -37,7 +37,7 @@ tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *op
     return TFOS_OK;
 }
 
-static tfos_status send_about(tfos_cluster *cluster, tfos__message_type type, uint64_t feed, uint64_t epoch,
+static tfos_status send_epoch(tfos_cluster *cluster, tfos__message_type type, uint64_t feed, uint64_t epoch,
                               tfos_error *error)
 {
     tfos__message message;
@@ -49,22 +49,27 @@ static tfos_status send_about(tfos_cluster *cluster, tfos__message_type type, ui
 
 tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
 {
-    return send_about(cluster, TFOS__MESSAGE_EPOCH, feed, epoch, error);
+    return send_epoch(cluster, TFOS__MESSAGE_EPOCH, feed, epoch, error);
 }
 
 tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
 {
-    return send_about(cluster, TFOS__MESSAGE_EPOCH_END, feed, epoch, error);
+    return send_epoch(cluster, TFOS__MESSAGE_EPOCH_END, feed, epoch, error);
 }
 
 tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error)
 {
-    return send_about(cluster, TFOS__MESSAGE_FEED_CLOSE, feed, 0, error);
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_FEED_CLOSE);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 tfos_status tfos_cluster_end_of_feed(tfos_cluster *cluster, tfos_error *error)
 {
-    return send_about(cluster, TFOS__MESSAGE_END_OF_FEED, 0, 0, error);
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_END_OF_FEED);
+    return tfos__cluster_send(cluster, &message, error);
 }
 
 tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, uint8_t **bytes,
@@ -72,14 +77,14 @@ tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint6
 {
     tfos__message start;
     tfos__message ticket;
-    tfos__buffer frame = {0};
+    tfos__buffer made = {0};
     const uint8_t *at;
     size_t start_bytes;
     tfos_cluster_ticket(cluster, &at, &start_bytes);
     TFOS_TRY(tfos__message_decode(at, start_bytes, &start, error));
     tfos__text key = tfos__message_text(&start, TFOS__FIELD_KEY);
     tfos__text host = tfos__message_text(&start, TFOS__FIELD_HOST);
-    tfos__message_init(&ticket, TFOS__MESSAGE_ADMIT);
+    tfos__message_init(&ticket, TFOS__MESSAGE_FEED_TICKET);
     tfos__message_put_text(&ticket, TFOS__FIELD_KEY, key.at, key.count);
     tfos__message_put_text(&ticket, TFOS__FIELD_HOST, host.at, host.count);
     tfos__message_put_number(&ticket, TFOS__FIELD_PORT, tfos__message_number(&start, TFOS__FIELD_PORT));
@@ -87,16 +92,16 @@ tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint6
     tfos__message_put_number(&ticket, TFOS__FIELD_EPOCH, epoch);
     tfos__text settings = tfos__message_text(&start, TFOS__FIELD_SETTINGS);
     tfos__message_put_text(&ticket, TFOS__FIELD_SETTINGS, settings.at, settings.count);
-    tfos_status status = tfos__message_encode(&ticket, &frame, error);
+    tfos_status status = tfos__message_encode(&ticket, &made, error);
     if (status == TFOS_OK) {
-        *count = frame.size - sizeof(uint32_t);
+        *count = made.size;
         *bytes = malloc(*count);
         status = *bytes != NULL ? TFOS_OK : tfos__fail_memory(error, *count);
     }
     if (status == TFOS_OK) {
-        memcpy(*bytes, frame.data + sizeof(uint32_t), *count);
+        memcpy(*bytes, made.data, *count);
     }
-    tfos__secret_wipe(frame.data, frame.size);
-    tfos__buffer_reset(&frame);
+    tfos__secret_wipe(made.data, made.size);
+    tfos__buffer_reset(&made);
     return status;
 }

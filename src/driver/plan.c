@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "net/message.h"
+#include "net/frame.h"
 
 static tfos_status check_slots(const tfos_cluster_options *options, tfos_error *error)
 {
@@ -143,7 +143,7 @@ tfos_status tfos__plan_open(const tfos__plan *plan, const tfos_cluster_options *
     tfos__message_put_number(&message, TFOS__FIELD_WORKER_GPUS, (uint64_t)(options->gpus + 1));
     tfos__message_put_number(&message, TFOS__FIELD_FLAGS, flags_of(options));
     tfos__message_put_number(&message, TFOS__FIELD_ATTEMPT, (uint64_t)options->attempt);
-    tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
+    tfos__message_put_number(&message, TFOS__FIELD_RESERVATION_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
     tfos__message_put_number(&message, TFOS__FIELD_BEAT_MS, (uint64_t)plan->beat_ms);
     tfos__message_put_number(&message, TFOS__FIELD_LEASE_MS, (uint64_t)plan->lease_ms);
     tfos__buffer settings = {0};
@@ -152,7 +152,7 @@ tfos_status tfos__plan_open(const tfos__plan *plan, const tfos_cluster_options *
     if (status == TFOS_OK) {
         tfos__message_put_text(&message, TFOS__FIELD_SETTINGS, settings.size > 0 ? (const char *)settings.data : "",
                                settings.size);
-        status = tfos__message_encode(&message, frame, error);
+        status = tfos__frame_append(&message, frame, error);
     }
     tfos__buffer_reset(&settings);
     return status;
@@ -171,7 +171,7 @@ tfos_status tfos__plan_ticket(const tfos__plan *plan, const tfos_cluster_options
     tfos__buffer lists[LISTS] = {{0}};
     tfos__message message;
     tfos_status status = TFOS_OK;
-    tfos__message_init(&message, TFOS__MESSAGE_START);
+    tfos__message_init(&message, TFOS__MESSAGE_TICKET);
     tfos__message_put_text(&message, TFOS__FIELD_KEY, (const char *)plan->key, sizeof plan->key);
     tfos__message_put_string(&message, TFOS__FIELD_CLUSTER, plan->name);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, host);
@@ -190,7 +190,7 @@ tfos_status tfos__plan_ticket(const tfos__plan *plan, const tfos_cluster_options
             tfos__message_put_text(&message, list_fields[i], (const char *)lists[i].data, lists[i].size);
         }
     }
-    status = status == TFOS_OK ? tfos__message_encode(&message, frame, error) : status;
+    status = status == TFOS_OK ? tfos__frame_append(&message, frame, error) : status;
     for (size_t i = 0; i < LISTS; i++) {
         tfos__buffer_reset(&lists[i]);
     }

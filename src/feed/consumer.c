@@ -161,7 +161,7 @@ static tfos_status append_rows(tfos__queue *queue, const tfos__taken_lane *lane,
             }
             tfos__error_prefix(error, "column '%s', partition %llu, rows from %llu on",
                                tfos__printable_of(name, strlen(name)).text,
-                               (unsigned long long)tfos__lane_id_of(lane->lane)->partition,
+                               (unsigned long long)tfos__lane_id_of(lane->lane)->attempt.partition,
                                (unsigned long long)lane->entry.first_row + (unsigned long long)lane->row);
             return status;
         }

@@ -39,7 +39,7 @@ static void hear_hungry(tfos_feeder *feeder, const tfos__message *message)
     uint64_t index = tfos__message_number(message, TFOS__FIELD_INDEX);
     for (size_t i = 0; i < feeder->place_count; i++) {
         if (feeder->places[i].index == index) {
-            feeder->places[i].hungry = tfos__message_number(message, TFOS__FIELD_COUNT) != 0;
+            feeder->places[i].hungry = tfos__message_number(message, TFOS__FIELD_HUNGRY) != 0;
         }
     }
 }
@@ -54,7 +54,7 @@ static tfos_status tell_end(const tfos_feeder *feeder, tfos_error *error)
     return tfos__fail(error, TFOS_MISMATCH,
                       "every program has ended before all rows of partition %" PRIu64
                       " had their results: a program must take rows until the feed ends, and give one result for each",
-                      feeder->id.partition);
+                      feeder->attempt.partition);
 }
 
 tfos_status tfos__feeder_fail_as_told(const tfos__message *message, tfos_error *error)
@@ -77,11 +77,11 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
         }
         TFOS_TRY(status);
         switch (message.type) {
-        case TFOS__MESSAGE_STOP:
+        case TFOS__MESSAGE_FEED_OVER:
             feeder->ended = true;
-            feeder->terminated = tfos__message_number(&message, TFOS__FIELD_COUNT) != 0;
+            feeder->terminated = tfos__message_number(&message, TFOS__FIELD_TERMINATED) != 0;
             return tell_end(feeder, error);
-        case TFOS__MESSAGE_ADMITTED: /* we are done; or the feed has failed elsewhere */
+        case TFOS__MESSAGE_DISMISSED: /* we are done; or the feed has failed elsewhere */
             if (tfos__message_number(&message, TFOS__FIELD_ADMISSION) == TFOS__ADMISSION_COMPLETE) {
                 feeder->acknowledged = true;
                 return TFOS_OK;
@@ -89,7 +89,7 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
             return tfos__feeder_fail_as_told(&message, error);
         case TFOS__MESSAGE_REFUSED:
             return tfos__feeder_fail_as_told(&message, error);
-        case TFOS__MESSAGE_COMPLETE:
+        case TFOS__MESSAGE_NOTED:
             feeder->acknowledged = true;
             return TFOS_OK;
         case TFOS__MESSAGE_HUNGRY:
@@ -162,8 +162,8 @@ void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now)
     }
     feeder->told_sent = sent;
     feeder->told_consumed = consumed;
-    tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, sent);
+    tfos__message_init(&message, TFOS__MESSAGE_FED);
+    tfos__message_put_number(&message, TFOS__FIELD_FED, sent);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, consumed);
     (void)tfos__dial_send(feeder->coordinator, &message, NULL);
 }
@@ -202,7 +202,7 @@ static tfos_status check_under_way(tfos_feeder *feeder, tfos_error *error)
             return tfos__fail(error, TFOS_IO,
                               "the program of node %u on %s has ended while rows were on their way to it; another "
                               "attempt at partition %" PRIu64 " gives them to others",
-                              place->index, place->host, feeder->id.partition);
+                              place->index, place->host, feeder->attempt.partition);
         }
     }
     return TFOS_OK;
@@ -295,7 +295,7 @@ static tfos_status look_for_hope(const tfos_feeder *feeder, tfos_error *error)
         left += place->socket >= 0 && !place->finished ? 1 : 0;
         if (place->fenced) {
             return tfos__fail(error, TFOS_CANCELLED, "another attempt has taken over partition %" PRIu64,
-                              feeder->id.partition);
+                              feeder->attempt.partition);
         }
     }
     return left > 0
@@ -361,7 +361,7 @@ static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tf
     }
     feeder->schema_told = true;
     tfos__message_init(&message, TFOS__MESSAGE_SCHEMA);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    tfos__message_put_string(&message, TFOS__FIELD_SCHEMA, text);
     return tfos__dial_send(feeder->coordinator, &message, error);
 }
 
@@ -476,7 +476,7 @@ static tfos_status finish(tfos_feeder *feeder, tfos_error *error)
                           "partition %" PRIu64 " has %" PRIu64 " rows now, but an earlier attempt has fed %" PRIu64
                           " of it: it is not computed in the same way every time. checkpoint() the data before feeding "
                           "it",
-                          feeder->id.partition, feeder->row, feeder->fed);
+                          feeder->attempt.partition, feeder->row, feeder->fed);
     }
     TFOS_TRY(tfos_feeder_exhaust(feeder, error));
     if ((feeder->flags & TFOS__FEED_INFERENCE) != 0) {

@@ -55,7 +55,7 @@ typedef struct tfos__expected {
 struct tfos_feeder {
     tfos__dial *coordinator;
     tfos__patience patience;
-    tfos__lane_id id; /* number is 0 */
+    tfos__attempt attempt;
     char queue[TFOS__QUEUE_BYTES];
     uint64_t flags;
     int64_t local_most; /* nodes that memory is shared with */
@@ -164,9 +164,8 @@ tfos_status tfos__feeder_drain(tfos_feeder *feeder, tfos_error *error);
 
 /* ---- feeder_place.c ---- */
 
-/* Connects to the nodes in a list of lines "index TAB host TAB name TAB port TAB hungry", as far as they are on this
- * machine. */
-tfos_status tfos__feeder_find_places(tfos_feeder *feeder, const char *lines, size_t count, tfos_error *error);
+/* Connects to the nodes in a list (PLACES), as far as they are on this machine. */
+tfos_status tfos__feeder_find_places(tfos_feeder *feeder, tfos__text list, tfos_error *error);
 
 /* Asks a node for a lane; it comes later. */
 tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error *error);

@@ -60,13 +60,9 @@ struct tfos__stand_in {
 static tfos_status ask_for_lane(tfos__stand_in *self, tfos_error *error)
 {
     tfos__message message;
-    const tfos__lane_id *id = &self->request.id;
     bool inference = (self->request.flags & TFOS__PACKET_INFERENCE) != 0;
     tfos__message_init(&message, TFOS__MESSAGE_LANE);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, id->feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, id->epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, id->partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, id->attempt);
+    tfos__attempt_put(&self->request.id.attempt, &message);
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS, inference ? TFOS__FEED_INFERENCE : 0);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, self->request.queue);
     return tfos__dial_send(self->node, &message, error);
@@ -108,7 +104,7 @@ static tfos_status refuse(tfos__stand_in *self, const tfos__message *message, tf
 {
     tfos__packet packet;
     tfos__packet_init(&packet, TFOS__PACKET_REFUSED);
-    packet.flags = tfos__message_number(message, TFOS__FIELD_COUNT) != 0 ? TFOS__PACKET_ENDED : 0;
+    packet.flags = tfos__message_number(message, TFOS__FIELD_ENDED) != 0 ? TFOS__PACKET_ENDED : 0;
     tfos__message_copy(message, TFOS__FIELD_TEXT, packet.text, sizeof packet.text);
     return tell(self, &packet, NULL, 0, error);
 }
@@ -116,9 +112,9 @@ static tfos_status refuse(tfos__stand_in *self, const tfos__message *message, tf
 static tfos_status take_state(tfos__stand_in *self, const tfos__message *message, tfos_error *error)
 {
     uint64_t flags = tfos__message_number(message, TFOS__FIELD_LANE_FLAGS);
-    uint64_t acknowledged = tfos__message_number(message, TFOS__FIELD_LANE_BYTES);
+    uint64_t acknowledged = tfos__message_number(message, TFOS__FIELD_COMMITTED);
     uint64_t consumed = tfos__message_number(message, TFOS__FIELD_CONSUMED);
-    bool hungry = tfos__message_number(message, TFOS__FIELD_COUNT) != 0;
+    bool hungry = tfos__message_number(message, TFOS__FIELD_HUNGRY) != 0;
     self->met = true;
     if (hungry != self->hungry) {
         self->hungry = hungry;
@@ -219,14 +215,14 @@ static tfos_status hear_node(tfos__stand_in *self, bool *moved, tfos_error *erro
         TFOS_TRY(status);
         *moved = true;
         switch (message.type) {
-        case TFOS__MESSAGE_LANE:
+        case TFOS__MESSAGE_LANE_GRANTED:
             TFOS_TRY(hand_out_lane(self, &message, error));
             break;
-        case TFOS__MESSAGE_BUSY:
+        case TFOS__MESSAGE_LANE_BUSY:
             tfos__packet_init(&packet, TFOS__PACKET_BUSY);
             TFOS_TRY(tell(self, &packet, NULL, 0, error));
             break;
-        case TFOS__MESSAGE_REFUSED:
+        case TFOS__MESSAGE_LANE_REFUSED:
             TFOS_TRY(refuse(self, &message, error));
             break;
         case TFOS__MESSAGE_LANE_STATE:
@@ -253,7 +249,7 @@ static tfos_status send_entry(tfos__stand_in *self, const uint8_t *bytes, size_t
             TFOS_TRY(hear_node(self, &(bool){false}, error));
         }
         tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
-        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, count);
+        tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, count);
         tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
         TFOS_TRY(tfos__dial_send(self->node, &message, error));
     }

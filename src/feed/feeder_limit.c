@@ -16,7 +16,7 @@ int64_t tfos__feeder_least_lane(const tfos_feeder *feeder)
 
 void tfos_spark_rows_limit(tfos_spark_rows *rows, const tfos_feeder *feeder)
 {
-    tfos__spark_rows_limit(rows, feeder->id.partition, tfos__feeder_least_lane(feeder));
+    tfos__spark_rows_limit(rows, feeder->attempt.partition, tfos__feeder_least_lane(feeder));
 }
 
 tfos_status tfos__feeder_refuse_row(tfos_feeder *feeder, const tfos_batch *batch, int64_t first, size_t bytes,
@@ -24,7 +24,7 @@ tfos_status tfos__feeder_refuse_row(tfos_feeder *feeder, const tfos_batch *batch
 {
     const tfos_schema *schema = tfos_batch_schema(batch);
     tfos__large_row row = {.row = feeder->row,
-                           .partition = feeder->id.partition,
+                           .partition = feeder->attempt.partition,
                            .bytes = (int64_t)bytes,
                            .column = "",
                            .lane_bytes = tfos__feeder_least_lane(feeder)};

@@ -47,7 +47,7 @@ static tfos_status dial(tfos_feeder *feeder, const tfos__message *ticket, tfos_e
 {
     char host[256];
     tfos__text key = tfos__message_text(ticket, TFOS__FIELD_KEY);
-    if (ticket->type != TFOS__MESSAGE_ADMIT || key.count != TFOS__KEY_BYTES) {
+    if (ticket->type != TFOS__MESSAGE_FEED_TICKET || key.count != TFOS__KEY_BYTES) {
         return tfos__fail(error, TFOS_INVALID, "this is no ticket for a feed");
     }
     memcpy(feeder->key, key.at, sizeof feeder->key);
@@ -73,10 +73,7 @@ static tfos_status ask_to_feed(tfos_feeder *feeder, const tfos_feeder_options *o
     tfos__message_put_string(&message, TFOS__FIELD_VERSION, TFOS_VERSION);
     TFOS_TRY(tfos__dial_send(feeder->coordinator, &message, error));
     tfos__message_init(&message, TFOS__MESSAGE_ADMIT);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, feeder->id.feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, feeder->id.epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, feeder->id.partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, feeder->id.attempt);
+    tfos__attempt_put(&feeder->attempt, &message);
     tfos__message_put_string(&message, TFOS__FIELD_MACHINE, machine);
     if (options->host != NULL) {
         tfos__message_put_text(&message, TFOS__FIELD_HOST, options->host, strnlen(options->host, 255));
@@ -93,26 +90,20 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
         if (message.type == TFOS__MESSAGE_REFUSED) {
             return tfos__feeder_fail_as_told(&message, error);
         }
-        if (message.type == TFOS__MESSAGE_STOP) {
+        if (message.type == TFOS__MESSAGE_FEED_OVER) {
             return TFOS_END;
         }
-    } while (message.type != TFOS__MESSAGE_ADMITTED);
-    switch (tfos__message_number(&message, TFOS__FIELD_ADMISSION)) {
-    case TFOS__ADMISSION_GRANTED:
-        break;
-    case TFOS__ADMISSION_COMPLETE:
-    case TFOS__ADMISSION_ENDED:
-        return TFOS_END;
-    default:
-        return tfos__feeder_fail_as_told(&message, error);
-    }
-    feeder->fed = tfos__message_number(&message, TFOS__FIELD_ROWS);
+        if (message.type == TFOS__MESSAGE_DISMISSED) {
+            bool failed = tfos__message_number(&message, TFOS__FIELD_ADMISSION) == TFOS__ADMISSION_FAILED;
+            return failed ? tfos__feeder_fail_as_told(&message, error) : TFOS_END;
+        }
+    } while (message.type != TFOS__MESSAGE_GRANTED);
+    feeder->fed = tfos__message_number(&message, TFOS__FIELD_FED_BEFORE);
     feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
     feeder->held_back = (feeder->flags & TFOS__FEED_HELD_BACK) != 0;
-    feeder->timeout_ms = (int64_t)tfos__message_number(&message, TFOS__FIELD_TIMEOUT_MS);
+    feeder->timeout_ms = (int64_t)tfos__message_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS);
     tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
-    tfos__text places = tfos__message_text(&message, TFOS__FIELD_PLACES);
-    return tfos__feeder_find_places(feeder, places.at, places.count, error);
+    return tfos__feeder_find_places(feeder, tfos__message_text(&message, TFOS__FIELD_PLACES), error);
 }
 
 /* No node is on this machine: some elsewhere are fed over the network, not the same by every task. */
@@ -169,16 +160,16 @@ static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *o
     tfos__message ticket;
     feeder->patience = (tfos__patience){options->interrupted, options->interrupted_context};
     TFOS_TRY(tfos__message_decode(options->ticket, options->ticket_bytes, &ticket, error));
-    feeder->id = (tfos__lane_id){.feed = tfos__message_number(&ticket, TFOS__FIELD_FEED),
-                                 .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),
-                                 .partition = options->partition,
-                                 .attempt = options->attempt};
+    feeder->attempt = (tfos__attempt){.feed = tfos__message_number(&ticket, TFOS__FIELD_FEED),
+                                      .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),
+                                      .partition = options->partition,
+                                      .task = options->attempt};
     TFOS_TRY(read_settings(feeder, &ticket, error));
     TFOS_TRY(tfos__bell_new(&feeder->bell, error));
     TFOS_TRY(dial(feeder, &ticket, error));
     TFOS_TRY(ask_to_feed(feeder, options, error));
     TFOS_TRY(await_admission(feeder, error));
-    feeder->place_first = feeder->place_count > 0 ? (size_t)(feeder->id.partition % feeder->place_count) : 0;
+    feeder->place_first = feeder->place_count > 0 ? (size_t)(feeder->attempt.partition % feeder->place_count) : 0;
     for (size_t i = 0; i < feeder->place_count; i++) {
         if (feeder->places[i].socket >= 0) {
             return TFOS_OK;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "feed/feeder.h"
+#include "net/frame.h"
 
 enum { ANSWER_MS = 10000 };
 
@@ -126,17 +127,14 @@ static bool connect_here(tfos__place *place)
     return true;
 }
 
-static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const char *line, tfos_error *error)
+static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const tfos__message *message, tfos_error *error)
 {
-    tfos__place place = {.socket = -1};
-    unsigned port;
-    int hungry;
-    if (sscanf(line, "%u\t%255[^\t]\t%127[^\t]\t%u\t%d", &place.index, place.host, place.name, &port, &hungry) != 5) {
-        return tfos__fail(error, TFOS_CORRUPT, "the coordinator sent a node that cannot be read: '%s'",
-                          tfos__printable_of(line, strlen(line)).text);
-    }
-    place.port = (uint16_t)port;
-    place.hungry = hungry != 0;
+    tfos__place place = {.socket = -1,
+                         .index = (uint32_t)tfos__message_number(message, TFOS__FIELD_INDEX),
+                         .port = (uint16_t)tfos__message_number(message, TFOS__FIELD_FEED_PORT),
+                         .hungry = tfos__message_number(message, TFOS__FIELD_HUNGRY) != 0};
+    tfos__message_copy(message, TFOS__FIELD_HOST, place.host, sizeof place.host);
+    tfos__message_copy(message, TFOS__FIELD_FEED_NAME, place.name, sizeof place.name);
     TFOS_TRY(tfos__array_reserve(&feeder->places, feeder->place_count, capacity, sizeof *feeder->places, error));
     feeder->places[feeder->place_count++] = place;
     tfos__place *added = &feeder->places[feeder->place_count - 1];
@@ -183,16 +181,18 @@ tfos_status tfos__place_connect_far(tfos_feeder *feeder, tfos__place *place, int
     return status;
 }
 
-tfos_status tfos__feeder_find_places(tfos_feeder *feeder, const char *lines, size_t count, tfos_error *error)
+tfos_status tfos__feeder_find_places(tfos_feeder *feeder, tfos__text list, tfos_error *error)
 {
-    char line[512];
     size_t capacity = 0;
-    for (size_t at = 0; at < count;) {
-        const char *end = memchr(lines + at, '\n', count - at);
-        size_t bytes = end != NULL ? (size_t)(end - lines) - at : count - at;
-        snprintf(line, sizeof line, "%.*s", (int)bytes, lines + at);
-        TFOS_TRY(add_place(feeder, &capacity, line, error));
-        at += bytes + 1;
+    size_t used;
+    for (size_t at = 0; at < list.count; at += used) {
+        tfos__message place;
+        tfos_status status = tfos__frame_take(list.at + at, list.count - at, TFOS__FRAME_BYTES, &place, &used, error);
+        if (status == TFOS_END || (status == TFOS_OK && place.type != TFOS__MESSAGE_PLACE)) {
+            return tfos__fail(error, TFOS_CORRUPT, "the coordinator sent a list of nodes that cannot be read");
+        }
+        TFOS_TRY(status);
+        TFOS_TRY(add_place(feeder, &capacity, &place, error));
     }
     return TFOS_OK;
 }
@@ -202,7 +202,7 @@ tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error 
     tfos__packet packet;
     int fd = tfos__bell_fd(feeder->bell);
     tfos__packet_init(&packet, TFOS__PACKET_OPEN);
-    packet.id = feeder->id;
+    packet.id.attempt = feeder->attempt;
     packet.flags = (feeder->flags & TFOS__FEED_INFERENCE) != 0 ? TFOS__PACKET_INFERENCE : 0;
     memcpy(packet.queue, feeder->queue, sizeof packet.queue);
     place->asked = true;

@@ -109,7 +109,7 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
                           "%" PRIu64 " rows of partition %" PRIu64
                           " got no result from node %u on %s: its program must "
                           "give one result for each row (batch_results), and has ended or given fewer",
-                          first->rows, feeder->id.partition, place->index, place->host);
+                          first->rows, feeder->attempt.partition, place->index, place->host);
     }
     TFOS_TRY(status);
     int64_t count = tfos__min_i64((int64_t)place->results_entry.rows - place->results_row, (int64_t)first->rows);
@@ -177,7 +177,7 @@ static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_erro
                "no result came for %" PRId64 " s (feed_timeout): node %u on %s has taken all rows of partition %" PRIu64
                " that it was given, and at least %" PRIu64
                " of them have no result. A program must give one result for each row (batch_results)",
-               feeder->timeout_ms / 1000, place->index, place->host, feeder->id.partition, first->rows);
+               feeder->timeout_ms / 1000, place->index, place->host, feeder->attempt.partition, first->rows);
     tfos_feeder_fail(feeder, &why); /* another attempt would wait as long */
     return tfos__fail(error, TFOS_MISMATCH, "%s", why.message);
 }

@@ -77,10 +77,10 @@ static_assert(offsetof(lane_control, zero_12) == 12, "drawn above");
 static_assert(offsetof(lane_control, ring_bytes) == 16, "drawn above");
 static_assert(offsetof(lane_control, id) == 24, "drawn above");
 static_assert(offsetof(tfos__lane_id, number) == 0, "drawn in lane.h");
-static_assert(offsetof(tfos__lane_id, feed) == 8, "drawn in lane.h");
-static_assert(offsetof(tfos__lane_id, epoch) == 16, "drawn in lane.h");
-static_assert(offsetof(tfos__lane_id, partition) == 24, "drawn in lane.h");
-static_assert(offsetof(tfos__lane_id, attempt) == 32, "drawn in lane.h");
+static_assert(offsetof(tfos__lane_id, attempt.feed) == 8, "drawn in lane.h");
+static_assert(offsetof(tfos__lane_id, attempt.epoch) == 16, "drawn in lane.h");
+static_assert(offsetof(tfos__lane_id, attempt.partition) == 24, "drawn in lane.h");
+static_assert(offsetof(tfos__lane_id, attempt.task) == 32, "drawn in lane.h");
 static_assert(sizeof(tfos__lane_id) == 40, "drawn in lane.h");
 static_assert(offsetof(lane_control, zero_64) == 64, "drawn above");
 static_assert(offsetof(lane_control, head) == 128, "drawn above");
@@ -286,8 +286,8 @@ static tfos_status used_between(const tfos__lane *lane, uint64_t head, uint64_t 
         return tfos__fail(error, TFOS_CORRUPT,
                           "lane %llu (partition %llu, attempt %llu) is damaged: head 0x%llx and tail 0x%llx do not go "
                           "with a ring of %zu bytes; a process has overwritten shared memory",
-                          (unsigned long long)lane->id.number, (unsigned long long)lane->id.partition,
-                          (unsigned long long)lane->id.attempt, (unsigned long long)head, (unsigned long long)tail,
+                          (unsigned long long)lane->id.number, (unsigned long long)lane->id.attempt.partition,
+                          (unsigned long long)lane->id.attempt.task, (unsigned long long)head, (unsigned long long)tail,
                           lane->ring_bytes);
     }
     *out = (size_t)used;
@@ -325,8 +325,8 @@ void tfos__lane_count(const tfos__lane *lane, tfos__lane_counts *out)
 static tfos_status fail_cancelled(const tfos__lane *lane, const char *why, tfos_error *error)
 {
     return tfos__fail(error, TFOS_CANCELLED, "lane %llu (partition %llu, attempt %llu): %s",
-                      (unsigned long long)lane->id.number, (unsigned long long)lane->id.partition,
-                      (unsigned long long)lane->id.attempt, why);
+                      (unsigned long long)lane->id.number, (unsigned long long)lane->id.attempt.partition,
+                      (unsigned long long)lane->id.attempt.task, why);
 }
 
 tfos_status tfos__lane_reserve(tfos__lane *lane, size_t bytes, uint8_t **out, tfos_error *error)

@@ -25,15 +25,13 @@
 #define TFOS_FEED_LANE_H
 
 #include "feed/bell.h"
+#include "net/attempt.h"
 
 typedef struct tfos__lane tfos__lane;
 
 typedef struct tfos__lane_id {
     uint64_t number; /* of the lane on its node */
-    uint64_t feed;   /* of the call to train or inference */
-    uint64_t epoch;
-    uint64_t partition;
-    uint64_t attempt; /* Spark's taskAttemptId: no two attempts have the same */
+    tfos__attempt attempt;
 } tfos__lane_id;
 
 typedef struct tfos__lane_counts {

@@ -28,19 +28,11 @@
 #ifndef TFOS_FEED_LEDGER_H
 #define TFOS_FEED_LEDGER_H
 
-#include "tfos.h"
+#include "net/attempt.h"
 
 typedef struct tfos__ledger tfos__ledger;
 
 enum { TFOS__LEDGER_PARTITIONS_MOST = 16 << 20 }; /* of a feed */
-
-/* A try at a partition in an epoch of a feed. */
-typedef struct tfos__attempt {
-    uint64_t feed;
-    uint64_t epoch;
-    uint64_t partition;
-    uint64_t attempt;
-} tfos__attempt;
 
 typedef struct tfos__ledger_feed {
     uint64_t feed;

@@ -26,7 +26,7 @@ tfos__attempt tfos__ledger_attempt_of(const tfos__producer_record *producer)
     return (tfos__attempt){.feed = producer->feed->about.feed,
                            .epoch = producer->feed->now.epoch,
                            .partition = number_of(producer),
-                           .attempt = producer->attempt};
+                           .task = producer->attempt};
 }
 
 static void enlist(tfos__producer_record **list, tfos__producer_record *producer)
@@ -60,7 +60,7 @@ static tfos_status enter(tfos__ledger *ledger, tfos__feed_record *feed, uint64_t
         return status;
     }
     producer->number = number;
-    producer->attempt = attempt->attempt;
+    producer->attempt = attempt->task;
     producer->feed = feed;
     producer->partition = &feed->partition[attempt->partition];
     enlist(&feed->producers, producer);
@@ -201,7 +201,7 @@ static tfos__admission judge(const tfos__ledger *ledger, const tfos__attempt *at
     if (partition->state == TFOS__PARTITION_DRAINING || partition->state == TFOS__PARTITION_COMPLETE) {
         return TFOS__ADMISSION_COMPLETE;
     }
-    bool fits = check_rest(feed, partition, attempt->attempt, error) == TFOS_OK;
+    bool fits = check_rest(feed, partition, attempt->task, error) == TFOS_OK;
     return fits ? TFOS__ADMISSION_GRANTED : TFOS__ADMISSION_FAILED;
 }
 
@@ -230,9 +230,7 @@ static void let_in(tfos__ledger *ledger, tfos__producer_record *producer)
 static void answer_again(tfos__ledger *ledger, const tfos__producer_record *producer, const tfos__attempt *attempt)
 {
     tfos__attempt first = tfos__ledger_attempt_of(producer);
-    bool is_same = first.feed == attempt->feed && first.epoch == attempt->epoch &&
-                   first.partition == attempt->partition && first.attempt == attempt->attempt;
-    if (!is_same) {
+    if (!tfos__attempt_equal(&first, attempt)) {
         tfos_error error;
         tfos__fail(&error, TFOS_INVALID,
                    "this task feeds partition %" PRIu64 " of feed %" PRIu64
@@ -436,7 +434,7 @@ void tfos__ledger_fenced(tfos__ledger *ledger, const tfos__attempt *attempt, uin
         return;
     }
     tfos__producer_record *gone = feed->partition[attempt->partition].holder;
-    if (gone == NULL || gone->attempt != attempt->attempt) {
+    if (gone == NULL || gone->attempt != attempt->task) {
         return;
     }
     if (gone->state != TFOS__PRODUCER_GONE) {

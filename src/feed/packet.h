@@ -29,7 +29,7 @@ typedef enum tfos__packet_kind {
     TFOS__PACKET_BUSY,      /* node → producer: no memory for another lane now; LANE follows when there is */
     TFOS__PACKET_REFUSED,   /* node → producer: text says why; flags: ENDED */
     TFOS__PACKET_SCHEMA,    /* node → child: queue; fds: a sealed memfd with an entry of kind SCHEMA */
-    TFOS__PACKET_MARK,      /* node → child: queue, id.feed, id.epoch */
+    TFOS__PACKET_MARK,      /* node → child: queue */
     TFOS__PACKET_END,       /* node → child: queue ("": all): nothing more comes; flags: DROP what is there */
     TFOS__PACKET_DONE,      /* child → node: id.number: this lane was read to its end, or given up */
     TFOS__PACKET_TERMINATE, /* child → node: queue */

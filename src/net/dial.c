@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "net/frame.h"
 
 enum { SLICE_MS = 100, RECEIVE_BYTES = 65536, SEND_MS = 60000 };
 
@@ -284,7 +285,7 @@ int tfos__dial_socket(const tfos__dial *dial)
 tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos_error *error)
 {
     tfos__buffer frame = {0};
-    tfos_status status = tfos__message_encode(message, &frame, error);
+    tfos_status status = tfos__frame_append(message, &frame, error);
     status = status == TFOS_OK ? tfos__tls_send(dial->tls, frame.data, frame.size, error) : status;
     tfos__buffer_reset(&frame);
     return status == TFOS_OK ? flush(dial, SEND_MS, error) : status;
@@ -293,19 +294,12 @@ tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos
 /* The message at the beginning of what has come. END: it is not whole yet. */
 static tfos_status decode_first(tfos__dial *dial, tfos__message *out, tfos_error *error)
 {
-    tfos__buffer *plain = &dial->plain;
-    if (plain->size < sizeof(uint32_t)) {
-        return TFOS_END;
+    tfos_status status =
+        tfos__frame_take(dial->plain.data, dial->plain.size, TFOS__FRAME_BYTES, out, &dial->plain_used, error);
+    if (status != TFOS_OK && status != TFOS_END) {
+        tfos__error_prefix(error, "%s", dial->peer);
     }
-    size_t count = tfos__load_u32(plain->data);
-    if (count > TFOS__FRAME_BYTES) {
-        return tfos__fail(error, TFOS_CORRUPT, "%s sent a message of %zu bytes", dial->peer, count);
-    }
-    if (plain->size - sizeof(uint32_t) < count) {
-        return TFOS_END;
-    }
-    dial->plain_used = sizeof(uint32_t) + count;
-    return tfos__message_decode(plain->data + sizeof(uint32_t), count, out, error);
+    return status;
 }
 
 tfos_status tfos__dial_receive(tfos__dial *dial, int64_t timeout_ms, tfos__message *out, tfos_error *error)

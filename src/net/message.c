@@ -1,4 +1,4 @@
-/* Messages: one table of fields drives the encoder and the decoder, so that a limit is written in one place. */
+/* The tables of message_map.h drive the encoder and the decoder, so that what a message has is written in one place. */
 #include "net/message.h"
 
 #include <assert.h>
@@ -18,10 +18,29 @@ typedef struct field_info {
 } field_info;
 
 static const field_info fields[TFOS__FIELD_END] = {
-#define FIELD(name, number, most) [number] = {#name, most},
+#define FIELD(name, number, most, text) [number] = {#name, most},
     TFOS__FIELD_MAP(FIELD)
 #undef FIELD
 };
+
+enum { NEEDS_MOST = 24, MAY_MOST = 12 };
+
+/* Lists of fields end with 0. */
+typedef struct message_info {
+    const char *name; /* NULL: no such message */
+    uint8_t needs[NEEDS_MOST];
+    uint8_t may[MAY_MOST];
+} message_info;
+
+static const message_info messages[] = {
+#define FIELD(name) TFOS__FIELD_##name,
+#define MESSAGE(name, value, way, what, needs, may) [value] = {#name, {needs 0}, {may 0}},
+    TFOS__MESSAGE_MAP(MESSAGE, FIELD)
+#undef MESSAGE
+#undef FIELD
+};
+
+enum { MESSAGES_END = sizeof messages / sizeof messages[0] };
 
 const char *tfos__node_state_text(tfos__node_state state)
 {
@@ -30,6 +49,18 @@ const char *tfos__node_state_text(tfos__node_state state)
     case TFOS__NODE_##name:                                                                                            \
         return text;
         TFOS__NODE_STATE_MAP(STATE)
+#undef STATE
+    }
+    return "unknown";
+}
+
+const char *tfos__feed_state_text(tfos__feed_state state)
+{
+    switch (state) {
+#define STATE(name, value, text)                                                                                       \
+    case TFOS__FEED_STATE_##name:                                                                                      \
+        return text;
+        TFOS__FEED_STATE_MAP(STATE)
 #undef STATE
     }
     return "unknown";
@@ -70,16 +101,39 @@ const char *tfos__outcome_name(tfos__outcome outcome)
     return "failed";
 }
 
-static bool type_is_known(uint64_t type)
+static const message_info *info_of(uint64_t type)
 {
-    switch (type) {
-#define TYPE(name, value, text) case TFOS__MESSAGE_##name:
-        TFOS__MESSAGE_MAP(TYPE)
-#undef TYPE
-        return true;
-    default:
-        return false;
+    return type < MESSAGES_END && messages[type].name != NULL ? &messages[type] : NULL;
+}
+
+const char *tfos__message_name(tfos__message_type type)
+{
+    const message_info *info = info_of((uint64_t)type);
+    return info != NULL ? info->name : "unknown";
+}
+
+static bool lists(const uint8_t *list, tfos__field field)
+{
+    while (*list != 0 && *list != field) {
+        list++;
     }
+    return *list != 0;
+}
+
+static bool is_ours(tfos__message_type type, tfos__field field)
+{
+    const message_info *info = info_of((uint64_t)type);
+    return info != NULL && (lists(info->needs, field) || lists(info->may, field));
+}
+
+/* The first field of a message that it must have and lacks; 0: it has all. */
+static uint32_t find_missing(const tfos__message *message)
+{
+    const uint8_t *needs = messages[message->type].needs;
+    while (*needs != 0 && tfos__message_has(message, (tfos__field)*needs)) {
+        needs++;
+    }
+    return *needs;
 }
 
 void tfos__message_init(tfos__message *message, tfos__message_type type)
@@ -95,14 +149,14 @@ static void mark(tfos__message *message, tfos__field field)
 
 void tfos__message_put_number(tfos__message *message, tfos__field field, uint64_t number)
 {
-    assert(fields[field].name != NULL && fields[field].most == 0);
+    assert(is_ours(message->type, field) && fields[field].most == 0);
     mark(message, field);
     message->field[field].number = number;
 }
 
 void tfos__message_put_text(tfos__message *message, tfos__field field, const char *text, size_t count)
 {
-    assert(fields[field].most > 0 && count <= fields[field].most);
+    assert(is_ours(message->type, field) && fields[field].most > 0 && count <= fields[field].most);
     mark(message, field);
     message->field[field].text = (tfos__text){.at = text, .count = count};
 }
@@ -172,95 +226,122 @@ static uint8_t *put_field(const tfos__message *message, uint32_t field, uint8_t 
     return to + text.count;
 }
 
+/* Bytes of the fields of a list that are there. */
+static size_t list_bytes(const tfos__message *message, const uint8_t *list)
+{
+    size_t count = 0;
+    for (; *list != 0; list++) {
+        count += tfos__message_has(message, (tfos__field)*list) ? field_bytes(message, *list) : 0;
+    }
+    return count;
+}
+
+static uint8_t *put_list(const tfos__message *message, const uint8_t *list, uint8_t *to)
+{
+    for (; *list != 0; list++) {
+        to = tfos__message_has(message, (tfos__field)*list) ? put_field(message, *list, to) : to;
+    }
+    return to;
+}
+
 tfos_status tfos__message_encode(const tfos__message *message, tfos__buffer *out, tfos_error *error)
 {
-    size_t count = 1 + tfos__wire_varint_bytes(message->type);
-    for (uint32_t field = 2; field < TFOS__FIELD_END; field++) {
-        if (tfos__message_has(message, (tfos__field)field)) {
-            count += field_bytes(message, field);
-        }
+    const message_info *info = &messages[message->type];
+    uint32_t missing = find_missing(message);
+    if (missing != 0) {
+        return tfos__fail(error, TFOS_INVALID, "a message %s is to be sent without its field %s", info->name,
+                          fields[missing].name);
     }
-    if (count > TFOS__FRAME_START_BYTES) {
-        return tfos__fail(error, TFOS_LIMIT, "a message of %zu bytes is larger than %d bytes", count,
-                          TFOS__FRAME_START_BYTES);
-    }
-    TFOS_TRY(tfos__buffer_reserve(out, out->size + sizeof(uint32_t) + count, error));
+    size_t count =
+        1 + tfos__wire_varint_bytes(message->type) + list_bytes(message, info->needs) + list_bytes(message, info->may);
+    TFOS_TRY(tfos__buffer_reserve(out, out->size + count, error));
     uint8_t *to = out->data + out->size;
-    tfos__store_u32(to, (uint32_t)count);
-    to += sizeof(uint32_t);
     to = tfos__wire_put_varint(to, TFOS__WIRE_TAG(1, TFOS__WIRE_VARINT));
     to = tfos__wire_put_varint(to, message->type);
-    for (uint32_t field = 2; field < TFOS__FIELD_END; field++) {
-        if (tfos__message_has(message, (tfos__field)field)) {
-            to = put_field(message, field, to);
-        }
-    }
-    out->size = (size_t)(to - out->data);
+    to = put_list(message, info->needs, to);
+    put_list(message, info->may, to);
+    out->size += count;
     return TFOS_OK;
 }
 
-static tfos_status read_text(tfos__wire *wire, uint32_t field, tfos__message *out, tfos_error *error)
+static tfos_status read_text(tfos__wire *wire, tfos__field field, tfos__message *out, tfos_error *error)
 {
     tfos__wire bytes;
     if (!tfos__wire_bytes(wire, &bytes)) {
-        return tfos__fail(error, TFOS_CORRUPT, "the field %s of a message is cut short", fields[field].name);
+        return tfos__fail(error, TFOS_CORRUPT, "the field %s of a message %s is cut short", fields[field].name,
+                          tfos__message_name(out->type));
     }
     size_t count = (size_t)(bytes.end - bytes.at);
     if (count > fields[field].most) {
-        return tfos__fail(error, TFOS_LIMIT, "the field %s of a message has %zu bytes; the most is %zu",
-                          fields[field].name, count, fields[field].most);
+        return tfos__fail(error, TFOS_LIMIT, "the field %s of a message %s has %zu bytes; the most is %zu",
+                          fields[field].name, tfos__message_name(out->type), count, fields[field].most);
     }
-    tfos__message_put_text(out, (tfos__field)field, (const char *)bytes.at, count);
+    tfos__message_put_text(out, field, (const char *)bytes.at, count);
     return TFOS_OK;
 }
 
-/* One field behind its tag. A known field of the wrong wire type is nonsense; an unknown one is passed over. */
-static tfos_status read_field(tfos__wire *wire, uint32_t tag, uint64_t *type, tfos__message *out, tfos_error *error)
+static tfos_status read_number(tfos__wire *wire, tfos__field field, tfos__message *out, tfos_error *error)
 {
-    uint32_t field = tag >> 3;
-    bool is_type = field == 1;
-    if (!is_type && (field >= TFOS__FIELD_END || fields[field].name == NULL)) {
-        if (!tfos__wire_skip(wire, tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "field %" PRIu32 " of a message is cut short", field);
-        }
-        return TFOS_OK;
-    }
-    bool is_number = is_type || fields[field].most == 0;
-    if ((tag & 7) != (is_number ? TFOS__WIRE_VARINT : TFOS__WIRE_BYTES)) {
-        return tfos__fail(error, TFOS_CORRUPT, "field %" PRIu32 " of a message has wire type %" PRIu32, field, tag & 7);
-    }
-    if (!is_number) {
-        return read_text(wire, field, out, error);
-    }
     uint64_t number;
     if (!tfos__wire_varint(wire, &number)) {
-        return tfos__fail(error, TFOS_CORRUPT, "field %" PRIu32 " of a message is cut short", field);
+        return tfos__fail(error, TFOS_CORRUPT, "the field %s of a message %s is cut short", fields[field].name,
+                          tfos__message_name(out->type));
     }
-    if (is_type) {
-        *type = number;
-    } else {
-        tfos__message_put_number(out, (tfos__field)field, number);
+    tfos__message_put_number(out, field, number);
+    return TFOS_OK;
+}
+
+/* One field behind its tag. */
+static tfos_status read_field(tfos__wire *wire, uint32_t tag, tfos__message *out, tfos_error *error)
+{
+    const char *type = tfos__message_name(out->type);
+    tfos__field field = (tfos__field)(tag >> 3);
+    if (tag >> 3 >= TFOS__FIELD_END || !is_ours(out->type, field)) {
+        return tfos__fail(error, TFOS_CORRUPT, "a message %s has no field %" PRIu32, type, tag >> 3);
     }
+    if (tfos__message_has(out, field)) {
+        return tfos__fail(error, TFOS_CORRUPT, "a message %s has its field %s twice", type, fields[field].name);
+    }
+    bool is_number = fields[field].most == 0;
+    if ((tag & 7) != (is_number ? TFOS__WIRE_VARINT : TFOS__WIRE_BYTES)) {
+        return tfos__fail(error, TFOS_CORRUPT, "the field %s of a message %s has wire type %" PRIu32,
+                          fields[field].name, type, tag & 7);
+    }
+    return is_number ? read_number(wire, field, out, error) : read_text(wire, field, out, error);
+}
+
+/* The type comes first: what a field may be depends on it. */
+static tfos_status read_type(tfos__wire *wire, tfos__message *out, tfos_error *error)
+{
+    uint32_t tag;
+    uint64_t type;
+    if (!tfos__wire_tag(wire, &tag) || tag != TFOS__WIRE_TAG(1, TFOS__WIRE_VARINT) || !tfos__wire_varint(wire, &type)) {
+        return tfos__fail(error, TFOS_CORRUPT, "a message does not begin with its type");
+    }
+    if (info_of(type) == NULL) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "a message has the unknown type %" PRIu64, type);
+    }
+    tfos__message_init(out, (tfos__message_type)type);
     return TFOS_OK;
 }
 
 tfos_status tfos__message_decode(const void *bytes, size_t count, tfos__message *out, tfos_error *error)
 {
     tfos__wire wire = {.at = bytes, .end = (const uint8_t *)bytes + count};
-    uint64_t type = 0;
-    tfos__message_init(out, 0);
+    TFOS_TRY(read_type(&wire, out, error));
     while (wire.at < wire.end) {
         uint32_t tag;
         if (!tfos__wire_tag(&wire, &tag)) {
-            return tfos__fail(error, TFOS_CORRUPT, "a message has no valid tag at byte %zu",
-                              (size_t)(wire.at - (const uint8_t *)bytes));
+            return tfos__fail(error, TFOS_CORRUPT, "a message %s has no valid tag at byte %zu",
+                              tfos__message_name(out->type), (size_t)(wire.at - (const uint8_t *)bytes));
         }
-        TFOS_TRY(read_field(&wire, tag, &type, out, error));
+        TFOS_TRY(read_field(&wire, tag, out, error));
     }
-    if (!type_is_known(type)) {
-        return tfos__fail(error, TFOS_UNSUPPORTED, "a message has the unknown type %" PRIu64, type);
+    uint32_t missing = find_missing(out);
+    if (missing != 0) {
+        return tfos__fail(error, TFOS_CORRUPT, "a message %s lacks its field %s", tfos__message_name(out->type),
+                          fields[missing].name);
     }
-    out->type = (tfos__message_type)type;
     return TFOS_OK;
 }
 

@@ -29,7 +29,7 @@ void tfos__node_send_state(tfos__node *node, tfos__node_state state)
     tfos__message_init(&message, TFOS__MESSAGE_STATE);
     tfos__message_put_number(&message, TFOS__FIELD_STATE, state);
     if (node->child_pid > 0) {
-        tfos__message_put_number(&message, TFOS__FIELD_PID, (uint64_t)node->child_pid);
+        tfos__message_put_number(&message, TFOS__FIELD_CHILD_PID, (uint64_t)node->child_pid);
     }
     tfos__node_send(node, &message);
 }
@@ -72,8 +72,8 @@ void tfos__node_send_tensorboard(tfos__node *node)
     tfos__message message;
     if (node->tensorboard.answered) {
         tfos__message_init(&message, TFOS__MESSAGE_TENSORBOARD);
-        tfos__message_put_string(&message, TFOS__FIELD_URL, node->tensorboard.url);
-        tfos__message_put_number(&message, TFOS__FIELD_PID, (uint64_t)node->tensorboard.pid);
+        tfos__message_put_string(&message, TFOS__FIELD_TENSORBOARD_URL, node->tensorboard.url);
+        tfos__message_put_number(&message, TFOS__FIELD_TENSORBOARD_PID, (uint64_t)node->tensorboard.pid);
         tfos__node_send(node, &message);
     }
 }
@@ -92,9 +92,9 @@ static void send_hello(tfos__node *node)
     tfos__message_put_number(&message, TFOS__FIELD_CORES, node->orders.cores);
     tfos__message_put_string(&message, TFOS__FIELD_GPUS, node->gpus);
     tfos__message_put_string(&message, TFOS__FIELD_GPU_SOURCE, node->gpu_source);
-    tfos__message_put_number(&message, TFOS__FIELD_PID, (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_NODE_PID, (uint64_t)getpid());
     tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, node->orders.executor);
-    tfos__message_put_number(&message, TFOS__FIELD_REGISTERED, node->known ? 1 : 0);
+    tfos__message_put_number(&message, TFOS__FIELD_RETURNS, node->known ? 1 : 0);
     tfos__node_feed_register(node, &message);
     tfos__node_send(node, &message);
 }
@@ -220,10 +220,10 @@ static void hear_assign(tfos__node *node, const tfos__message *message)
     }
     node->assigned = true;
     tfos__message_copy(message, TFOS__FIELD_ROLE, assignment->role, sizeof assignment->role);
-    tfos__message_copy(message, TFOS__FIELD_GPUS, assignment->gpus, sizeof assignment->gpus);
+    tfos__message_copy(message, TFOS__FIELD_GIVEN_GPUS, assignment->gpus, sizeof assignment->gpus);
     assignment->task = tfos__message_number(message, TFOS__FIELD_TASK);
     assignment->nodes = tfos__message_number(message, TFOS__FIELD_NODES);
-    assignment->has_gpus = tfos__message_has(message, TFOS__FIELD_GPUS);
+    assignment->has_gpus = tfos__message_has(message, TFOS__FIELD_GIVEN_GPUS);
     assignment->native = tfos__message_number(message, TFOS__FIELD_NATIVE) != 0;
     uint64_t beat_ms = tfos__message_number(message, TFOS__FIELD_BEAT_MS);
     uint64_t lease_ms = tfos__message_number(message, TFOS__FIELD_LEASE_MS);
@@ -269,7 +269,7 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
     case TFOS__MESSAGE_ASSIGN:
         hear_assign(node, message);
         break;
-    case TFOS__MESSAGE_BEAT:
+    case TFOS__MESSAGE_ALIVE:
         hear_beat(node);
         break;
     case TFOS__MESSAGE_STOP:

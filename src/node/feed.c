@@ -29,28 +29,23 @@ enum {
 
 /* ---- what was fed ---- */
 
-bool tfos__feed_same_attempt(const tfos__lane_id *a, const tfos__lane_id *b)
-{
-    return a->feed == b->feed && a->epoch == b->epoch && a->partition == b->partition && a->attempt == b->attempt;
-}
-
-static tfos__feed_record *find_record(const tfos__node_feed *feed, const tfos__lane_id *id)
+static tfos__feed_record *find_record(const tfos__node_feed *feed, const tfos__attempt *attempt)
 {
     for (size_t i = feed->record_count; i-- > 0;) {
-        if (tfos__feed_same_attempt(&feed->records[i].id, id)) {
+        if (tfos__attempt_equal(&feed->records[i].attempt, attempt)) {
             return &feed->records[i];
         }
     }
     return NULL;
 }
 
-tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_id *id, tfos_error *error)
+tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__attempt *attempt, tfos_error *error)
 {
-    tfos__feed_record *record = find_record(feed, id);
+    tfos__feed_record *record = find_record(feed, attempt);
     if (record == NULL && tfos__array_reserve(&feed->records, feed->record_count, &feed->record_capacity,
                                               sizeof *feed->records, error) == TFOS_OK) {
         record = &feed->records[feed->record_count++];
-        *record = (tfos__feed_record){.id = *id};
+        *record = (tfos__feed_record){.attempt = *attempt};
     }
     return record;
 }
@@ -101,7 +96,7 @@ void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_be
     size_t kept = 0;
     for (size_t i = 0; i < feed->record_count; i++) {
         const tfos__feed_record *record = &feed->records[i];
-        if (record->id.feed != number || record->id.epoch >= epoch_before) {
+        if (record->attempt.feed != number || record->attempt.epoch >= epoch_before) {
             feed->records[kept++] = *record;
         }
     }
@@ -132,7 +127,7 @@ void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane)
     lane->sealed = true;
     tfos__lane_close_head(lane->lane);
     tfos__lane_count(lane->lane, &counts);
-    tfos__feed_record *record = find_record(feed, tfos__lane_id_of(lane->lane));
+    tfos__feed_record *record = find_record(feed, &tfos__lane_id_of(lane->lane)->attempt);
     if (record != NULL && counts.end_row > record->end_row) {
         record->end_row = counts.end_row;
     }
@@ -290,10 +285,10 @@ static void refuse_producer(tfos__feed_producer *producer, uint32_t flags, const
 static bool may_have_lane(const tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
-    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.feed);
+    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.attempt.feed);
     const tfos__feed_queue *queue = tfos__feed_queue_of(feed, producer->request.queue);
     int64_t bytes = feed->lane_bytes * ((producer->request.flags & TFOS__PACKET_INFERENCE) != 0 ? 2 : 1);
-    return known != NULL && known->epoch == producer->request.id.epoch && queue != NULL && queue->reads &&
+    return known != NULL && known->epoch == producer->request.id.attempt.epoch && queue != NULL && queue->reads &&
            ((feed->memory_used + bytes <= feed->memory_bytes && feed->lane_count < LANES_MOST) ||
             !queue_has_lane(feed, producer->request.queue));
 }
@@ -302,18 +297,18 @@ static bool may_have_lane(const tfos__feed_producer *producer)
 static void serve(tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
-    const tfos__feed_record *record = find_record(feed, &producer->request.id);
-    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.feed);
+    const tfos__feed_record *record = find_record(feed, &producer->request.id.attempt);
+    const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.attempt.feed);
     tfos_error error;
     if (record != NULL && record->fenced) {
         refuse_producer(producer, 0, "another attempt has taken over this partition");
-    } else if (known != NULL && known->epoch > producer->request.id.epoch) {
+    } else if (known != NULL && known->epoch > producer->request.id.attempt.epoch) {
         refuse_producer(producer, 0, "its epoch is over");
     } else if (feed->child_ended) {
         refuse_producer(producer, TFOS__PACKET_ENDED, "the program of this node has ended");
     } else if (may_have_lane(producer)) {
         producer->wants = false;
-        tfos_status status = tfos__feed_record_of(feed, &producer->request.id, &error) != NULL
+        tfos_status status = tfos__feed_record_of(feed, &producer->request.id.attempt, &error) != NULL
                                  ? hand_out(producer, &error)
                                  : TFOS_NO_MEMORY;
         if (status == TFOS_IO) {

@@ -31,7 +31,7 @@ typedef struct tfos__feed_lane {
 
 /* What has become of the rows of a lane, until the coordinator knows. */
 typedef struct tfos__feed_settled {
-    tfos__lane_id id;
+    tfos__attempt attempt;
     uint64_t sequence;
     uint64_t consumed;
     uint64_t dropped;
@@ -39,7 +39,7 @@ typedef struct tfos__feed_settled {
 
 /* What an attempt has fed here in the current epoch, kept when its lanes are gone. */
 typedef struct tfos__feed_record {
-    tfos__lane_id id;
+    tfos__attempt attempt;
     uint64_t end_row;
     bool fenced;
 } tfos__feed_record;
@@ -121,10 +121,8 @@ typedef struct tfos__node_feed {
 
 /* ---- feed.c: producers and lanes ---- */
 
-bool tfos__feed_same_attempt(const tfos__lane_id *a, const tfos__lane_id *b);
-
 /* The record of an attempt, which is made when its first lane is. NULL when memory is short. */
-tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__lane_id *id, tfos_error *error);
+tfos__feed_record *tfos__feed_record_of(tfos__node_feed *feed, const tfos__attempt *attempt, tfos_error *error);
 
 /* Forgets what epochs of a feed before this one have left. */
 void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_before);
@@ -170,9 +168,6 @@ void tfos__feed_open_door(tfos__node_feed *feed);
 void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain);
 
 /* ---- feed_child.c: the child, and what the coordinator has to say to it ---- */
-
-/* A message to the coordinator about an attempt. */
-void tfos__feed_make_about(const tfos__lane_id *id, tfos__message_type type, tfos__message *out);
 
 /* Queues a packet for the child. Copies of the descriptors travel; the caller keeps its own. */
 tfos_status tfos__feed_tell_child(tfos__node_feed *feed, const tfos__packet *packet, const int *fds, size_t count,

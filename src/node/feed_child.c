@@ -254,7 +254,7 @@ void tfos__node_feed_count(const tfos__node *node, tfos__message *message)
         consumed += counts.consumed_rows;
         skipped += counts.given_up ? counts.fed_rows - counts.consumed_rows : 0;
     }
-    tfos__message_put_number(message, TFOS__FIELD_ROWS, fed);
+    tfos__message_put_number(message, TFOS__FIELD_FED, fed);
     tfos__message_put_number(message, TFOS__FIELD_CONSUMED, consumed);
     tfos__message_put_number(message, TFOS__FIELD_SKIPPED, skipped);
 }
@@ -267,9 +267,9 @@ void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
     }
     tfos__feed_accept_again(feed);
     tfos__node_feed_count(node, message);
-    tfos__message_put_number(message, TFOS__FIELD_LANE_BYTES, (uint64_t)feed->memory_used);
-    tfos__message_put_number(message, TFOS__FIELD_COUNT, tfos__bell_hungry(feed->bell) != 0 ? 1 : 0);
-    tfos__message_put_string(message, TFOS__FIELD_TEXT, feed->queue_text);
+    tfos__message_put_number(message, TFOS__FIELD_LANE_MEMORY, (uint64_t)feed->memory_used);
+    tfos__message_put_number(message, TFOS__FIELD_HUNGRY, tfos__bell_hungry(feed->bell) != 0 ? 1 : 0);
+    tfos__message_put_string(message, TFOS__FIELD_QUEUES, feed->queue_text);
     for (size_t i = 0; i < feed->queue_count; i++) {
         if (feed->queues[i].terminated) {
             say_terminate(node, feed->queues[i].name);
@@ -277,28 +277,12 @@ void tfos__node_feed_beat(tfos__node *node, tfos__message *message)
     }
 }
 
-static tfos__lane_id id_of(const tfos__message *message)
-{
-    return (tfos__lane_id){.feed = tfos__message_number(message, TFOS__FIELD_FEED),
-                           .epoch = tfos__message_number(message, TFOS__FIELD_EPOCH),
-                           .partition = tfos__message_number(message, TFOS__FIELD_PARTITION),
-                           .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
-}
-
-void tfos__feed_make_about(const tfos__lane_id *id, tfos__message_type type, tfos__message *out)
-{
-    tfos__message_init(out, type);
-    tfos__message_put_number(out, TFOS__FIELD_FEED, id->feed);
-    tfos__message_put_number(out, TFOS__FIELD_EPOCH, id->epoch);
-    tfos__message_put_number(out, TFOS__FIELD_PARTITION, id->partition);
-    tfos__message_put_number(out, TFOS__FIELD_TASK_ATTEMPT, id->attempt);
-}
-
 static void say_fenced(tfos__node *node, const tfos__feed_record *record)
 {
     tfos__message message;
-    tfos__feed_make_about(&record->id, TFOS__MESSAGE_FENCED, &message);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, record->end_row);
+    tfos__message_init(&message, TFOS__MESSAGE_FENCED);
+    tfos__attempt_put(&record->attempt, &message);
+    tfos__message_put_number(&message, TFOS__FIELD_FED_BEFORE, record->end_row);
     tfos__node_send(node, &message);
 }
 
@@ -328,15 +312,15 @@ void tfos__node_feed_say_all(tfos__node *node)
 static void fence(tfos__node *node, const tfos__message *message)
 {
     tfos__node_feed *feed = node->feed;
-    tfos__lane_id id = id_of(message);
+    tfos__attempt attempt = tfos__attempt_of(message);
     tfos_error error;
-    tfos__feed_record *record = tfos__feed_record_of(feed, &id, &error);
+    tfos__feed_record *record = tfos__feed_record_of(feed, &attempt, &error);
     if (record == NULL) {
         tfos__node_kill(node, TFOS__CAUSE_STOP, "cannot fence a task: %s", error.message);
         return;
     }
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
-        if (tfos__feed_same_attempt(tfos__lane_id_of(lane->lane), &id)) {
+        if (tfos__attempt_equal(&tfos__lane_id_of(lane->lane)->attempt, &attempt)) {
             tfos__feed_seal(node, lane);
             tfos__bell_ring(lane->bell);
         }
@@ -347,10 +331,9 @@ static void fence(tfos__node *node, const tfos__message *message)
     tfos__feed_serve_waiting(feed); /* a sealed lane may need less memory */
 }
 
-static void pass_on(tfos__node *node, tfos__packet *packet, const tfos__message *message, const int *fds, size_t count)
+static void pass_on(tfos__node *node, const tfos__packet *packet, const int *fds, size_t count)
 {
     tfos_error error;
-    tfos__message_copy(message, TFOS__FIELD_QUEUE, packet->queue, sizeof packet->queue);
     if (tfos__feed_tell_child(node->feed, packet, fds, count, &error) != TFOS_OK) {
         tfos__node_note(node, "the program is not told about its feed: %s", error.message);
     }
@@ -360,39 +343,41 @@ static void pass_on(tfos__node *node, tfos__packet *packet, const tfos__message 
  * harm. */
 static void pass_marks(tfos__node *node, const tfos__message *message)
 {
-    char name[TFOS__QUEUE_BYTES];
     tfos__packet packet;
-    uint64_t marks = tfos__message_number(message, TFOS__FIELD_COUNT);
-    tfos__message_copy(message, TFOS__FIELD_QUEUE, name, sizeof name);
-    tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, name);
+    uint64_t marks = tfos__message_number(message, TFOS__FIELD_MARKS);
+    tfos__packet_init(&packet, TFOS__PACKET_MARK);
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, packet.queue, sizeof packet.queue);
+    tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, packet.queue);
     for (; queue != NULL && queue->marks < marks; queue->marks++) {
-        tfos__packet_init(&packet, TFOS__PACKET_MARK);
-        packet.id = id_of(message);
-        pass_on(node, &packet, message, NULL, 0);
+        pass_on(node, &packet, NULL, 0);
     }
 }
 
-/* With the name of a queue: a program has ended it for all. */
-static void pass_end(tfos__node *node, const tfos__message *message)
+/* A program has ended a queue for all. */
+static void pass_queue_end(tfos__node *node, const tfos__message *message)
 {
     tfos__packet packet;
     tfos__packet_init(&packet, TFOS__PACKET_END);
-    if (tfos__message_has(message, TFOS__FIELD_QUEUE)) {
-        char name[TFOS__QUEUE_BYTES];
-        packet.flags = TFOS__PACKET_DROP;
-        tfos__message_copy(message, TFOS__FIELD_QUEUE, name, sizeof name);
-        tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, name);
-        if (queue != NULL) {
-            queue->terminated = false;
-        }
+    packet.flags = TFOS__PACKET_DROP;
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, packet.queue, sizeof packet.queue);
+    tfos__feed_queue *queue = tfos__feed_queue_of(node->feed, packet.queue);
+    if (queue != NULL) {
+        queue->terminated = false;
     }
-    pass_on(node, &packet, message, NULL, 0);
+    pass_on(node, &packet, NULL, 0);
+}
+
+static void pass_end(tfos__node *node)
+{
+    tfos__packet packet;
+    tfos__packet_init(&packet, TFOS__PACKET_END);
+    pass_on(node, &packet, NULL, 0);
 }
 
 static tfos_status make_schema(const tfos__message *message, tfos__buffer *entry, int *out, tfos_error *error)
 {
     tfos_schema *schema;
-    tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
+    tfos__text text = tfos__message_text(message, TFOS__FIELD_SCHEMA);
     TFOS_TRY(tfos_schema_from_json(text.at, text.count, &schema, error));
     tfos_status status = tfos__entry_append_schema(schema, entry, error);
     tfos_schema_free(schema);
@@ -416,8 +401,9 @@ static void pass_schema(tfos__node *node, const tfos__message *message)
     tfos_error error;
     int fd = -1;
     tfos__packet_init(&packet, TFOS__PACKET_SCHEMA);
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, packet.queue, sizeof packet.queue);
     if (make_schema(message, &entry, &fd, &error) == TFOS_OK) {
-        pass_on(node, &packet, message, &fd, 1);
+        pass_on(node, &packet, &fd, 1);
         close(fd);
     } else {
         tfos__node_note(node, "the schema of a feed is not understood: %s", error.message);
@@ -446,7 +432,7 @@ void tfos__node_feed_hear(tfos__node *node, const tfos__message *message)
     case TFOS__MESSAGE_MARK:
         pass_marks(node, message);
         break;
-    case TFOS__MESSAGE_SCHEMA:
+    case TFOS__MESSAGE_FEED_SCHEMA:
         pass_schema(node, message);
         break;
     case TFOS__MESSAGE_EPOCH:
@@ -456,7 +442,10 @@ void tfos__node_feed_hear(tfos__node *node, const tfos__message *message)
         tfos__feed_forget(node->feed, tfos__message_number(message, TFOS__FIELD_FEED), UINT64_MAX);
         break;
     case TFOS__MESSAGE_END_OF_FEED:
-        pass_end(node, message);
+        pass_end(node);
+        break;
+    case TFOS__MESSAGE_QUEUE_END:
+        pass_queue_end(node, message);
         break;
     default:
         break;

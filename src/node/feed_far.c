@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "feed/feeder.h"
+#include "net/frame.h"
 #include "node/feed.h"
 #include "service/note.h"
 
@@ -103,10 +104,10 @@ static tfos_status say_state(visitor *v, bool results_over, tfos_error *error)
     v->said_hungry = hungry;
     v->said_flags = flags;
     tfos__message_init(&message, TFOS__MESSAGE_LANE_STATE);
-    tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, v->committed);
+    tfos__message_put_number(&message, TFOS__FIELD_COMMITTED, v->committed);
     tfos__message_put_number(&message, TFOS__FIELD_CREDIT, credit);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, counts.consumed_rows);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, hungry ? 1 : 0);
+    tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, hungry ? 1 : 0);
     tfos__message_put_number(&message, TFOS__FIELD_LANE_FLAGS, flags);
     return tfos__dial_send(v->dial, &message, error);
 }
@@ -119,7 +120,7 @@ static tfos_status send_result(visitor *v, const uint8_t *bytes, size_t count, t
         size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
         tfos__message message;
         tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
-        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, count);
+        tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, count);
         tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
         TFOS_TRY(tfos__dial_send(v->dial, &message, error));
     }
@@ -205,7 +206,7 @@ static tfos_status take_piece(visitor *v, const tfos__message *message, tfos_err
 {
     tfos__text piece = tfos__message_text(message, TFOS__FIELD_PIECE);
     if (v->entry == NULL) {
-        TFOS_TRY(begin_entry(v, tfos__message_number(message, TFOS__FIELD_LANE_BYTES), error));
+        TFOS_TRY(begin_entry(v, tfos__message_number(message, TFOS__FIELD_ENTRY_BYTES), error));
     }
     if (piece.count > v->entry_bytes - v->entry_done) {
         return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent more bytes than its entry has");
@@ -223,10 +224,7 @@ static tfos_status ask_for_lane(visitor *v, const tfos__message *message, tfos_e
         return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere asked for two lanes");
     }
     v->asked = true;
-    v->self.id = (tfos__lane_id){.feed = tfos__message_number(message, TFOS__FIELD_FEED),
-                                 .epoch = tfos__message_number(message, TFOS__FIELD_EPOCH),
-                                 .partition = tfos__message_number(message, TFOS__FIELD_PARTITION),
-                                 .attempt = tfos__message_number(message, TFOS__FIELD_TASK_ATTEMPT)};
+    v->self.attempt = tfos__attempt_of(message);
     v->self.flags = tfos__message_number(message, TFOS__FIELD_FEED_FLAGS);
     tfos__message_copy(message, TFOS__FIELD_QUEUE, v->self.queue, sizeof v->self.queue);
     return tfos__place_ask(&v->self, place_of(v), error);
@@ -235,8 +233,8 @@ static tfos_status ask_for_lane(visitor *v, const tfos__message *message, tfos_e
 static tfos_status say_refused(visitor *v, bool ended, const char *text, tfos_error *error)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, ended ? 1 : 0);
+    tfos__message_init(&message, TFOS__MESSAGE_LANE_REFUSED);
+    tfos__message_put_number(&message, TFOS__FIELD_ENDED, ended ? 1 : 0);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
     return tfos__dial_send(v->dial, &message, error);
 }
@@ -259,13 +257,13 @@ static tfos_status look_for_lane(visitor *v, tfos_error *error)
     }
     if (place->lane != NULL && !v->told) {
         v->told = true;
-        tfos__message_init(&message, TFOS__MESSAGE_LANE);
+        tfos__message_init(&message, TFOS__MESSAGE_LANE_GRANTED);
         tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, tfos__lane_ring_bytes(place->lane));
         return tfos__dial_send(v->dial, &message, error);
     }
     if (place->busy && !v->busy) {
         v->busy = true;
-        tfos__message_init(&message, TFOS__MESSAGE_BUSY);
+        tfos__message_init(&message, TFOS__MESSAGE_LANE_BUSY);
         return tfos__dial_send(v->dial, &message, error);
     }
     return TFOS_OK;
@@ -321,11 +319,22 @@ static int64_t time_to_wait(const visitor *v)
 
 static tfos_status receive_visitor(visitor *v, tfos_error *error)
 {
-    char line[128];
-    int count = snprintf(line, sizeof line, "0\there\t%s\t0\t0\n", v->name);
+    tfos__message here;
+    tfos__buffer list = {0};
+    tfos__message_init(&here, TFOS__MESSAGE_PLACE);
+    tfos__message_put_number(&here, TFOS__FIELD_INDEX, 0);
+    tfos__message_put_string(&here, TFOS__FIELD_HOST, "here");
+    tfos__message_put_string(&here, TFOS__FIELD_FEED_NAME, v->name);
+    tfos__message_put_number(&here, TFOS__FIELD_FEED_PORT, 0);
+    tfos__message_put_number(&here, TFOS__FIELD_HUNGRY, 0);
     TFOS_TRY(tfos__bell_new(&v->self.bell, error));
     v->self.local_most = 1;
-    TFOS_TRY(tfos__feeder_find_places(&v->self, line, (size_t)count, error));
+    tfos_status status = tfos__frame_append(&here, &list, error);
+    if (status == TFOS_OK) {
+        status = tfos__feeder_find_places(&v->self, (tfos__text){(const char *)list.data, list.size}, error);
+    }
+    tfos__buffer_reset(&list);
+    TFOS_TRY(status);
     if (v->self.place_count != 1 || place_of(v)->socket < 0) {
         return tfos__fail(error, TFOS_IO, "the node is going away");
     }

@@ -17,7 +17,8 @@ enum { LOOK_MS = 25 };
 static void say(tfos__node *node, const tfos__feed_settled *settled)
 {
     tfos__message message;
-    tfos__feed_make_about(&settled->id, TFOS__MESSAGE_SETTLED, &message);
+    tfos__message_init(&message, TFOS__MESSAGE_SETTLED);
+    tfos__attempt_put(&settled->attempt, &message);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, settled->consumed);
     tfos__message_put_number(&message, TFOS__FIELD_SKIPPED, settled->dropped);
     tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, settled->sequence);
@@ -42,7 +43,7 @@ void tfos__feed_settle(tfos__node *node, tfos__feed_lane *lane)
     }
     lane->settled = true;
     tfos__feed_settled *added = &feed->settled[feed->settled_count++];
-    *added = (tfos__feed_settled){.id = *tfos__lane_id_of(lane->lane),
+    *added = (tfos__feed_settled){.attempt = tfos__lane_id_of(lane->lane)->attempt,
                                   .sequence = ++feed->settled_sequence,
                                   .consumed = counts.consumed_rows,
                                   .dropped = counts.fed_rows - counts.consumed_rows};

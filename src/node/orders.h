@@ -1,4 +1,4 @@
-/* What a node is told when it starts: the START message on its stdin. */
+/* What a node is told when it starts: the messages TICKET and START on its stdin. */
 #ifndef TFOS_NODE_ORDERS_H
 #define TFOS_NODE_ORDERS_H
 
@@ -34,7 +34,7 @@ typedef struct tfos__orders {
     int payload; /* a sealed memfd, or -1 */
 } tfos__orders;
 
-/* Reads one frame from `file` and takes the message apart. Settings in it are set as environment variables of this
+/* Reads two frames from `file` and takes the messages apart. Settings in it are set as environment variables of this
  * process. What was read is wiped: the key stays in `out` alone. */
 tfos_status tfos__orders_read(int file, int timeout_ms, tfos__orders *out, tfos_error *error);
 

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "net/dial.h"
+#include "net/frame.h"
 
 struct tfos__link {
     union {
@@ -196,25 +197,12 @@ static bool take_frame(tfos__link *link, size_t *offset)
 {
     tfos_error error;
     tfos__message message;
-    size_t have = link->plain.size - *offset;
-    if (have < sizeof(uint32_t)) {
+    size_t used;
+    tfos_status status = tfos__frame_take(link->plain.data + *offset, link->plain.size - *offset, frame_limit(link),
+                                          &message, &used, &error);
+    *offset += used;
+    if (status == TFOS_END) {
         return false;
-    }
-    size_t count = tfos__load_u32(link->plain.data + *offset);
-    if (count > frame_limit(link)) {
-        tfos__fail(&error, TFOS_LIMIT, "%s announced a message of %zu bytes; the most is %zu", link->peer, count,
-                   frame_limit(link));
-        fail(link, &error);
-        return false;
-    }
-    if (have - sizeof(uint32_t) < count) {
-        return false;
-    }
-    const uint8_t *bytes = link->plain.data + *offset + sizeof(uint32_t);
-    *offset += sizeof(uint32_t) + count;
-    tfos_status status = tfos__message_decode(bytes, count, &message, &error);
-    if (status == TFOS_UNSUPPORTED) {
-        return true; /* a newer peer may say more than we know */
     }
     if (status != TFOS_OK) {
         tfos__error_prefix(&error, "%s", link->peer);
@@ -537,7 +525,7 @@ void tfos__link_send(tfos__link *link, const tfos__message *message)
     if (link->closing) {
         return;
     }
-    tfos_status status = tfos__message_encode(message, &bytes, &error);
+    tfos_status status = tfos__frame_append(message, &bytes, &error);
     if (status == TFOS_OK && link->backlog + bytes.size > TFOS__LINK_BACKLOG_BYTES) {
         status = tfos__fail(&error, TFOS_LIMIT, "%s does not read: more than %d bytes wait for it", link->peer,
                             TFOS__LINK_BACKLOG_BYTES);

@@ -38,7 +38,7 @@ static void send_assign(helper_coordinator *it)
     tfos__message_put_number(&message, TFOS__FIELD_TASK, it->task);
     tfos__message_put_string(&message, TFOS__FIELD_SPEC, it->spec);
     if (it->gpus != NULL) {
-        tfos__message_put_string(&message, TFOS__FIELD_GPUS, it->gpus);
+        tfos__message_put_string(&message, TFOS__FIELD_GIVEN_GPUS, it->gpus);
     }
     tfos__message_put_number(&message, TFOS__FIELD_BEAT_MS, 100);
     tfos__message_put_number(&message, TFOS__FIELD_LEASE_MS, it->lease_ms);
@@ -55,8 +55,8 @@ static void hear_register(helper_coordinator *it, const tfos__message *message)
     tfos__message_copy(message, TFOS__FIELD_GPU_SOURCE, it->gpu_source, sizeof it->gpu_source);
     tfos__message_copy(message, TFOS__FIELD_EXECUTOR, it->executor, sizeof it->executor);
     it->node_port = tfos__message_number(message, TFOS__FIELD_PORT);
-    it->node_pid = tfos__message_number(message, TFOS__FIELD_PID);
-    it->returned = tfos__message_number(message, TFOS__FIELD_REGISTERED);
+    it->node_pid = tfos__message_number(message, TFOS__FIELD_NODE_PID);
+    it->returned = tfos__message_number(message, TFOS__FIELD_RETURNS);
     tfos__message_copy(message, TFOS__FIELD_FEED_NAME, it->feed_name, sizeof it->feed_name);
     it->feed_port = tfos__message_number(message, TFOS__FIELD_FEED_PORT);
     if (it->refuse != NULL) {
@@ -107,7 +107,7 @@ static void hear_beat(helper_coordinator *it, const tfos__message *message)
     uint64_t rss_bytes = tfos__message_number(message, TFOS__FIELD_RSS_BYTES);
     it->cpu_ms = cpu_ms > it->cpu_ms ? cpu_ms : it->cpu_ms;
     it->rss_bytes = rss_bytes > it->rss_bytes ? rss_bytes : it->rss_bytes;
-    tfos__message_init(&answer, TFOS__MESSAGE_BEAT);
+    tfos__message_init(&answer, TFOS__MESSAGE_ALIVE);
     tfos__link_send(it->link, &answer);
 }
 
@@ -130,7 +130,7 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         hear_beat(it, message);
         break;
     case TFOS__MESSAGE_FENCED:
-        it->fenced_rows = tfos__message_number(message, TFOS__FIELD_ROWS);
+        it->fenced_rows = tfos__message_number(message, TFOS__FIELD_FED_BEFORE);
         break;
     case TFOS__MESSAGE_TERMINATE:
         tfos__message_copy(message, TFOS__FIELD_QUEUE, it->terminated, sizeof it->terminated);
@@ -140,10 +140,10 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         break;
     case TFOS__MESSAGE_STATE:
         it->state = tfos__message_number(message, TFOS__FIELD_STATE);
-        it->child_pid = tfos__message_number(message, TFOS__FIELD_PID);
+        it->child_pid = tfos__message_number(message, TFOS__FIELD_CHILD_PID);
         break;
     case TFOS__MESSAGE_TENSORBOARD:
-        tfos__message_copy(message, TFOS__FIELD_URL, it->url, sizeof it->url);
+        tfos__message_copy(message, TFOS__FIELD_TENSORBOARD_URL, it->url, sizeof it->url);
         break;
     case TFOS__MESSAGE_ENDED:
         hear_ended(it, message);

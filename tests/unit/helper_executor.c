@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "helper_coordinator.h"
+#include "net/frame.h"
 
 static void put_words(tfos__buffer *out, const char *const *words)
 {
@@ -42,33 +43,40 @@ static void make_orders(const helper_executor *executor, const helper_coordinato
     put_words(&lists[1], start->environment);
     put_words(&lists[2], start->settings);
     put_words(&lists[3], start->tensorboard);
-    tfos__message_init(&message, TFOS__MESSAGE_START);
+    tfos__message_init(&message, TFOS__MESSAGE_TICKET);
     tfos__message_put_text(&message, TFOS__FIELD_KEY, (const char *)(start->key != NULL ? start->key : it->key),
                            TFOS__KEY_BYTES);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, start->host != NULL ? start->host : "127.0.0.1");
     tfos__message_put_number(&message, TFOS__FIELD_PORT, it->port);
     tfos__message_put_string(&message, TFOS__FIELD_CLUSTER, "test");
-    tfos__message_put_string(&message, TFOS__FIELD_NODE_HOST, "127.0.0.1");
-    tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "7");
-    tfos__message_put_number(&message, TFOS__FIELD_PID, start->wrong_pid != 0 ? start->wrong_pid : (uint64_t)getpid());
-    tfos__message_put_number(&message, TFOS__FIELD_CORES, 2);
-    tfos__message_put_number(&message, TFOS__FIELD_INDEX, 3);
     tfos__message_put_number(&message, TFOS__FIELD_FLAGS, start->flags);
-    tfos__message_put_string(&message, TFOS__FIELD_WORK_FOLDER, executor->folder);
+    tfos__message_put_number(&message, TFOS__FIELD_ATTEMPT, 0);
+    tfos__message_put_number(&message, TFOS__FIELD_BEAT_MS, 0);
+    tfos__message_put_number(&message, TFOS__FIELD_LEASE_MS, 0);
     tfos__message_put_string(&message, TFOS__FIELD_CONTEXT, "{\"args\": [1, 2]}");
+    tfos__message_put_string(&message, TFOS__FIELD_PAYLOAD, start->payload != NULL ? start->payload : "");
+    put_list(&message, TFOS__FIELD_PROGRAM, &lists[0]);
+    put_list(&message, TFOS__FIELD_SETTINGS, &lists[2]);
+    put_list(&message, TFOS__FIELD_TENSORBOARD, &lists[3]);
+    assert_int_equal(tfos__frame_append(&message, out, NULL), TFOS_OK);
+    tfos__message_init(&message, TFOS__MESSAGE_START);
+    tfos__message_put_number(&message, TFOS__FIELD_INDEX, 3);
+    tfos__message_put_string(&message, TFOS__FIELD_HOST, "127.0.0.1");
+    tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "7");
+    tfos__message_put_number(&message, TFOS__FIELD_EXECUTOR_PID,
+                             start->wrong_pid != 0 ? start->wrong_pid : (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_CORES, 2);
+    tfos__message_put_string(&message, TFOS__FIELD_WORK_FOLDER, executor->folder);
     tfos__message_put_string(&message, TFOS__FIELD_SPARK, "{\"files\": \"/f\"}");
     if (start->gpus != NULL) {
         tfos__message_put_string(&message, TFOS__FIELD_GPUS, start->gpus);
         tfos__message_put_string(&message, TFOS__FIELD_GPU_SOURCE, "spark");
     }
-    if (start->payload != NULL) {
-        tfos__message_put_string(&message, TFOS__FIELD_PAYLOAD, start->payload);
-    }
-    put_list(&message, TFOS__FIELD_PROGRAM, &lists[0]);
     put_list(&message, TFOS__FIELD_ENVIRONMENT, &lists[1]);
-    put_list(&message, TFOS__FIELD_SETTINGS, &lists[2]);
-    put_list(&message, TFOS__FIELD_TENSORBOARD, &lists[3]);
-    assert_int_equal(tfos__message_encode(&message, out, NULL), TFOS_OK);
+    assert_int_equal(tfos__frame_append(&message, out, NULL), TFOS_OK);
+    for (size_t i = 0; i < 4; i++) {
+        tfos__buffer_reset(&lists[i]);
+    }
 }
 
 static void put_environment(const char *const *assignments)

@@ -96,7 +96,8 @@ void helper_lane_open(helper_lane *lane, helper_feed *feed, const char *queue, u
     tfos__packet packet;
     *lane = (helper_lane){0};
     tfos__packet_init(&packet, TFOS__PACKET_LANE);
-    packet.id = (tfos__lane_id){.number = ++feed->lane_number, .feed = 1, .partition = partition, .attempt = 7};
+    packet.id =
+        (tfos__lane_id){.number = ++feed->lane_number, .attempt = {.feed = 1, .partition = partition, .task = 7}};
     packet.flags = inference ? TFOS__PACKET_INFERENCE : 0;
     snprintf(packet.queue, sizeof packet.queue, "%s", queue);
     assert_int_equal(tfos__lane_new(0, &packet.id, &lane->lane, NULL), TFOS_OK);

@@ -42,7 +42,7 @@ static void on_answer(void *context, uint64_t producer, tfos__admission admissio
 static void on_fence(void *context, const tfos__attempt *attempt)
 {
     say(context, "fence %" PRIu64 "/%" PRIu64 "/%" PRIu64 "#%" PRIu64 "; ", attempt->feed, attempt->epoch,
-        attempt->partition, attempt->attempt);
+        attempt->partition, attempt->task);
 }
 
 static void on_mark(void *context, uint64_t feed, uint64_t epoch)
@@ -96,7 +96,7 @@ void helper_ledger_start_feed(helper_story *s, uint64_t partitions, helper_order
 
 void helper_ledger_admit(helper_story *s, uint64_t producer, uint64_t partition)
 {
-    const tfos__attempt attempt = {.feed = 1, .epoch = 0, .partition = partition, .attempt = producer};
+    const tfos__attempt attempt = {.feed = 1, .epoch = 0, .partition = partition, .task = producer};
     tfos__ledger_admit(s->ledger, producer, &attempt);
 }
 
@@ -108,14 +108,14 @@ void helper_ledger_leave(helper_story *s, uint64_t producer, size_t count)
 
 void helper_ledger_fenced(helper_story *s, uint64_t attempt, uint64_t partition, uint32_t node, uint64_t fed)
 {
-    const tfos__attempt which = {.feed = 1, .epoch = 0, .partition = partition, .attempt = attempt};
+    const tfos__attempt which = {.feed = 1, .epoch = 0, .partition = partition, .task = attempt};
     tfos__ledger_fenced(s->ledger, &which, node, fed);
 }
 
 void helper_ledger_settle_in(helper_story *s, uint64_t epoch, uint64_t attempt, uint64_t partition, uint64_t consumed,
                              uint64_t dropped)
 {
-    const tfos__attempt which = {.feed = 1, .epoch = epoch, .partition = partition, .attempt = attempt};
+    const tfos__attempt which = {.feed = 1, .epoch = epoch, .partition = partition, .task = attempt};
     tfos__ledger_settle(s->ledger, &which, consumed, dropped);
 }
 
@@ -157,7 +157,7 @@ void helper_ledger_feed_all(helper_story *s, uint64_t epoch, uint64_t partitions
     for (uint64_t i = 0; i < partitions; i++) {
         uint64_t producer = 1000 + 100 * epoch + i;
         tfos__ledger_admit(s->ledger, producer,
-                           &(tfos__attempt){.feed = 1, .epoch = epoch, .partition = i, .attempt = producer});
+                           &(tfos__attempt){.feed = 1, .epoch = epoch, .partition = i, .task = producer});
         tfos__ledger_exhaust(s->ledger, producer, rows);
     }
     s->said[0] = '\0';

@@ -14,7 +14,7 @@ void helper_ticket_read(const tfos_cluster *cluster, helper_address *out)
     size_t count;
     tfos_cluster_ticket(cluster, &bytes, &count);
     assert_int_equal(tfos__message_decode(bytes, count, &ticket, NULL), TFOS_OK);
-    assert_int_equal(ticket.type, TFOS__MESSAGE_START);
+    assert_int_equal(ticket.type, TFOS__MESSAGE_TICKET);
     tfos__text key = tfos__message_text(&ticket, TFOS__FIELD_KEY);
     assert_int_equal(key.count, TFOS__KEY_BYTES);
     memcpy(out->key, key.at, TFOS__KEY_BYTES);
@@ -35,7 +35,7 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
             helper_node_end(node, TFOS__OUTCOME_STOPPED, "");
         }
         break;
-    case TFOS__MESSAGE_BEAT:
+    case TFOS__MESSAGE_ALIVE:
         node->beats++;
         break;
     case TFOS__MESSAGE_BYE:
@@ -61,6 +61,21 @@ static void on_closed(tfos__link *link, const tfos_error *error, void *context)
     node->error = *error;
 }
 
+void helper_registration(tfos__message *message, uint64_t index, const char *host, uint64_t port)
+{
+    tfos__message_init(message, TFOS__MESSAGE_REGISTER);
+    tfos__message_put_number(message, TFOS__FIELD_INDEX, index);
+    tfos__message_put_number(message, TFOS__FIELD_ATTEMPT, 0);
+    tfos__message_put_string(message, TFOS__FIELD_HOST, host);
+    tfos__message_put_number(message, TFOS__FIELD_PORT, port);
+    tfos__message_put_number(message, TFOS__FIELD_CORES, 1);
+    tfos__message_put_string(message, TFOS__FIELD_GPUS, "");
+    tfos__message_put_string(message, TFOS__FIELD_GPU_SOURCE, "");
+    tfos__message_put_number(message, TFOS__FIELD_NODE_PID, 1000 + index);
+    tfos__message_put_string(message, TFOS__FIELD_EXECUTOR, "0");
+    tfos__message_put_number(message, TFOS__FIELD_RETURNS, 0);
+}
+
 void helper_node_connect(helper_node *node, uv_loop_t *loop, tfos__tls_context *tls, const helper_address *address,
                          uint32_t index, const char *version, const char *host)
 {
@@ -74,11 +89,7 @@ void helper_node_connect(helper_node *node, uv_loop_t *loop, tfos__tls_context *
     tfos__message_put_string(&message, TFOS__FIELD_VERSION, version);
     tfos__link_send(node->link, &message);
     if (host != NULL) {
-        tfos__message_init(&message, TFOS__MESSAGE_REGISTER);
-        tfos__message_put_number(&message, TFOS__FIELD_INDEX, index);
-        tfos__message_put_string(&message, TFOS__FIELD_HOST, host);
-        tfos__message_put_number(&message, TFOS__FIELD_PID, 1000 + index);
-        tfos__message_put_number(&message, TFOS__FIELD_PORT, 2000 + index);
+        helper_registration(&message, index, host, 2000 + index);
         tfos__link_send(node->link, &message);
     }
 }
@@ -100,6 +111,8 @@ void helper_node_end(helper_node *node, tfos__outcome outcome, const char *text)
     tfos__message_init(&message, TFOS__MESSAGE_ENDED);
     tfos__message_put_number(&message, TFOS__FIELD_OUTCOME, outcome);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
+    tfos__message_put_string(&message, TFOS__FIELD_TAIL, "");
+    tfos__message_put_number(&message, TFOS__FIELD_SEQUENCE, 1000000);
     if (node->link != NULL) {
         tfos__link_send(node->link, &message);
     }

@@ -27,6 +27,9 @@ typedef struct helper_address {
 /* Reads the coordinator's address and the key out of a ticket. */
 void helper_ticket_read(const tfos_cluster *cluster, helper_address *out);
 
+/* What a node says of itself, with nothing that is not needed. */
+void helper_registration(tfos__message *message, uint64_t index, const char *host, uint64_t port);
+
 /* Connects and says HELLO with `version` and, unless it is NULL, REGISTER with `host`. */
 void helper_node_connect(helper_node *node, uv_loop_t *loop, tfos__tls_context *tls, const helper_address *address,
                          uint32_t index, const char *version, const char *host);

@@ -395,13 +395,21 @@ static void test_a_message_too_large_cuts_its_sender_alone(void **state)
     tfos__message huge;
     char *text = calloc(1, 900000);
     memset(text, 'x', 899999);
-    tfos__message_init(&huge, TFOS__MESSAGE_HELLO);
+    tfos__message_init(&huge, TFOS__MESSAGE_STOP);
     tfos__message_put_string(&huge, TFOS__FIELD_TEXT, text);
     tfos__link_send(s.node[2].link, &huge); /* not REGISTER, as it should be */
     work_until(&s, node_two_closed);
     expect_alive(&s);
     close_scene(&s);
     free(text);
+}
+
+static void make_log(tfos__message *out, const char *text, uint64_t sequence)
+{
+    tfos__message_init(out, TFOS__MESSAGE_LOG);
+    tfos__message_put_string(out, TFOS__FIELD_TEXT, text);
+    tfos__message_put_number(out, TFOS__FIELD_STREAM, 1);
+    tfos__message_put_number(out, TFOS__FIELD_SEQUENCE, sequence);
 }
 
 /* A driver that reads nothing for a while loses output of programs, and nothing else. */
@@ -417,8 +425,7 @@ static void test_a_driver_that_does_not_read(void **state)
     line[LINE_BYTES] = '\0';
     for (int i = 0; i < LINES; i++) {
         tfos__message log;
-        tfos__message_init(&log, TFOS__MESSAGE_LOG);
-        tfos__message_put_string(&log, TFOS__FIELD_TEXT, line);
+        make_log(&log, line, (uint64_t)i + 1);
         tfos__link_send(s.node[0].link, &log);
         while (tfos__link_backlog(s.node[0].link) > 1 << 20) {
             uv_run(&s.loop, UV_RUN_NOWAIT);
@@ -431,8 +438,7 @@ static void test_a_driver_that_does_not_read(void **state)
     }
     expect_alive(&s); /* reads it all */
     tfos__message log;
-    tfos__message_init(&log, TFOS__MESSAGE_LOG);
-    tfos__message_put_string(&log, TFOS__FIELD_TEXT, "the last line\n");
+    make_log(&log, "the last line\n", LINES + 1);
     tfos__link_send(s.node[0].link, &log);
     work_until(&s, last_line_came);
     assert_true(heard(&s, "lines were dropped here: the driver did not read them in time"));

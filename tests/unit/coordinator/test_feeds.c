@@ -11,10 +11,12 @@
 #include <cmocka.h>
 
 #include "coordinator/feeds.h"
+#include "helper_nodes.h"
+#include "net/frame.h"
 
 enum { NODES = 2 };
 
-/* Everything that was said, as text: "node 1: MARK queue='input' count=1\n". */
+/* Everything that was said, as text: "node 1: MARK queue='input' marks=1\n". */
 typedef struct story {
     tfos__roster *roster;
     tfos__feeds *feeds;
@@ -22,53 +24,66 @@ typedef struct story {
     uint64_t now_ms;
 } story;
 
-static const char *type_name(tfos__message_type type)
+/* "1\th1\tsocket-1\t0\t0\n" for each. */
+static void write_places(story *s, tfos__text list)
 {
-    switch (type) {
-#define TYPE(name, value, text)                                                                                        \
-    case TFOS__MESSAGE_##name:                                                                                         \
-        return #name;
-        TFOS__MESSAGE_MAP(TYPE)
-#undef TYPE
+    size_t used;
+    for (size_t at = 0; at < list.count; at += used) {
+        tfos__message place;
+        char host[32];
+        char name[32];
+        assert_int_equal(tfos__frame_take(list.at + at, list.count - at, list.count, &place, &used, NULL), TFOS_OK);
+        tfos__message_copy(&place, TFOS__FIELD_HOST, host, sizeof host);
+        tfos__message_copy(&place, TFOS__FIELD_FEED_NAME, name, sizeof name);
+        tfos__buffer_printf(&s->said, NULL, "%" PRIu64 "\t%s\t%s\t%" PRIu64 "\t%" PRIu64 "\n",
+                            tfos__message_number(&place, TFOS__FIELD_INDEX), host, name,
+                            tfos__message_number(&place, TFOS__FIELD_FEED_PORT),
+                            tfos__message_number(&place, TFOS__FIELD_HUNGRY));
     }
-    return "?";
 }
 
-static void write_message(story *s, const tfos__message *message)
+static void write_fields(story *s, const tfos__message *message)
 {
     static const struct {
         tfos__field field;
         const char *name;
         bool number;
     } shown[] = {
-        {TFOS__FIELD_NODE, "state", false},
-        {TFOS__FIELD_FEED, "feed", true},
-        {TFOS__FIELD_EPOCH, "epoch", true},
-        {TFOS__FIELD_PARTITION, "partition", true},
-        {TFOS__FIELD_TASK_ATTEMPT, "attempt", true},
-        {TFOS__FIELD_ADMISSION, "admission", true},
-        {TFOS__FIELD_ROWS, "rows", true},
-        {TFOS__FIELD_QUEUE, "queue", false},
-        {TFOS__FIELD_COUNT, "count", true},
-        {TFOS__FIELD_PLACES, "places", false},
-        {TFOS__FIELD_FEED_FLAGS, "flags", true},
-        {TFOS__FIELD_STATUS, "status", true},
-        {TFOS__FIELD_TEXT, "text", false},
+        {TFOS__FIELD_FEED, "feed", true},           {TFOS__FIELD_EPOCH, "epoch", true},
+        {TFOS__FIELD_PARTITION, "partition", true}, {TFOS__FIELD_TASK_ATTEMPT, "attempt", true},
+        {TFOS__FIELD_ADMISSION, "admission", true}, {TFOS__FIELD_FED_BEFORE, "rows", true},
+        {TFOS__FIELD_QUEUE, "queue", false},        {TFOS__FIELD_MARKS, "marks", true},
+        {TFOS__FIELD_HUNGRY, "hungry", true},       {TFOS__FIELD_TERMINATED, "terminated", true},
+        {TFOS__FIELD_PLACES, "places", false},      {TFOS__FIELD_FEED_FLAGS, "flags", true},
+        {TFOS__FIELD_STATUS, "status", true},       {TFOS__FIELD_TEXT, "text", false},
+        {TFOS__FIELD_SCHEMA, "schema", false},
     };
-    tfos__buffer_printf(&s->said, NULL, "%s", type_name(message->type));
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+    bool is_state = message->type == TFOS__MESSAGE_FEED_STATE;
+    for (size_t i = is_state ? 4 : 0; i < sizeof shown / sizeof shown[0]; i++) {
         if (!tfos__message_has(message, shown[i].field)) {
             continue;
         }
         if (shown[i].number) {
             tfos__buffer_printf(&s->said, NULL, " %s=%" PRIu64, shown[i].name,
                                 tfos__message_number(message, shown[i].field));
-        } else {
-            tfos__text text = tfos__message_text(message, shown[i].field);
-            tfos__buffer_printf(&s->said, NULL, " %s='%.*s'", shown[i].name, (int)text.count, text.at);
+            continue;
         }
+        tfos__text text = tfos__message_text(message, shown[i].field);
+        tfos__buffer_printf(&s->said, NULL, " %s='", shown[i].name);
+        if (shown[i].field == TFOS__FIELD_PLACES) {
+            write_places(s, text);
+        } else {
+            tfos__buffer_append(&s->said, text.at, text.count, NULL);
+        }
+        tfos__buffer_append(&s->said, "'", 1, NULL);
     }
     tfos__buffer_append(&s->said, "\n", 1, NULL);
+}
+
+static void write_message(story *s, const tfos__message *message)
+{
+    tfos__buffer_printf(&s->said, NULL, "%s", tfos__message_name(message->type));
+    write_fields(s, message);
 }
 
 static void to_node(void *context, uint32_t index, const tfos__message *message)
@@ -78,19 +93,19 @@ static void to_node(void *context, uint32_t index, const tfos__message *message)
     write_message(s, message);
 }
 
+/* "driver: 1 open", and the epoch where it matters. */
 static void to_driver(void *context, const tfos__message *message)
 {
     story *s = context;
-    char state[16];
-    tfos__message_copy(message, TFOS__FIELD_NODE, state, sizeof state);
-    tfos__buffer_printf(&s->said, NULL, "driver: ");
-    if (strcmp(state, "exhausted") == 0 || strcmp(state, "consumed") == 0 || strcmp(state, "dropped") == 0) {
-        tfos__buffer_printf(&s->said, NULL, "%" PRIu64 " %s %" PRIu64 "\n",
-                            tfos__message_number(message, TFOS__FIELD_COUNT), state,
-                            tfos__message_number(message, TFOS__FIELD_NODES));
-        return;
+    tfos__feed_state state = (tfos__feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE);
+    assert_int_equal(message->type, TFOS__MESSAGE_FEED_STATE);
+    tfos__buffer_printf(&s->said, NULL, "driver: %" PRIu64 " %s", tfos__message_number(message, TFOS__FIELD_FEED),
+                        tfos__feed_state_text(state));
+    if (state == TFOS__FEED_STATE_EXHAUSTED || state == TFOS__FEED_STATE_CONSUMED ||
+        state == TFOS__FEED_STATE_DROPPED) {
+        tfos__buffer_printf(&s->said, NULL, " %" PRIu64, tfos__message_number(message, TFOS__FIELD_EPOCH));
     }
-    write_message(s, message);
+    write_fields(s, message);
 }
 
 static void to_producer(void *context, uint64_t producer, const tfos__message *message)
@@ -140,9 +155,7 @@ static void node_comes(story *s, uint32_t index)
     uint32_t given;
     char name[16];
     snprintf(name, sizeof name, "socket-%u", index);
-    tfos__message_init(&message, TFOS__MESSAGE_REGISTER);
-    tfos__message_put_number(&message, TFOS__FIELD_INDEX, index);
-    tfos__message_put_string(&message, TFOS__FIELD_HOST, index == 0 ? "h0" : "h1");
+    helper_registration(&message, index, index == 0 ? "h0" : "h1", 2000);
     tfos__message_put_string(&message, TFOS__FIELD_FEED_NAME, name);
     tfos__message_put_string(&message, TFOS__FIELD_MACHINE, index == 0 ? "m0" : "m1");
     assert_int_equal(tfos__roster_register(s->roster, &message, s->now_ms, &given, NULL), TFOS_OK);
@@ -195,7 +208,7 @@ static void open_feed(story *s, uint64_t feed, const char *queue, uint64_t parti
     tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
     tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, partitions);
-    tfos__message_put_number(&message, TFOS__FIELD_TIMEOUT_MS, 10000);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS, 10000);
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS, flags);
     tfos__feeds_obey(s->feeds, &message, s->now_ms);
 }
@@ -204,8 +217,12 @@ static void order(story *s, tfos__message_type type, uint64_t feed, uint64_t epo
 {
     tfos__message message;
     tfos__message_init(&message, type);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
+    if (type != TFOS__MESSAGE_END_OF_FEED) {
+        tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+    }
+    if (type == TFOS__MESSAGE_EPOCH || type == TFOS__MESSAGE_EPOCH_END) {
+        tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
+    }
     tfos__feeds_obey(s->feeds, &message, s->now_ms);
 }
 
@@ -213,7 +230,7 @@ static void start(story *s, uint64_t partitions, uint64_t flags)
 {
     begin(s);
     open_feed(s, 1, "input", partitions, flags);
-    expect(s, "driver: FEED state='open' count=1\n");
+    expect(s, "driver: 1 open\n");
     order(s, TFOS__MESSAGE_EPOCH, 1, 0);
     s->said.size = 0;
 }
@@ -224,10 +241,7 @@ static void admit_to(story *s, uint64_t producer, uint64_t feed, uint64_t epoch,
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_ADMIT);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, producer);
+    tfos__attempt_put(&(tfos__attempt){feed, epoch, partition, producer}, &message);
     tfos__message_put_string(&message, TFOS__FIELD_MACHINE, "m1");
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
@@ -262,10 +276,18 @@ static void start_fed(story *s, uint64_t rows)
     s->said.size = 0;
 }
 
-static void say_text(story *s, uint64_t producer, tfos__message_type type, uint64_t status, const char *text)
+static void say_schema(story *s, uint64_t producer)
 {
     tfos__message message;
-    tfos__message_init(&message, type);
+    tfos__message_init(&message, TFOS__MESSAGE_SCHEMA);
+    tfos__message_put_string(&message, TFOS__FIELD_SCHEMA, "{}");
+    tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
+}
+
+static void say_unfit(story *s, uint64_t producer, uint64_t status, const char *text)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_UNFIT);
     tfos__message_put_number(&message, TFOS__FIELD_STATUS, status);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
@@ -276,17 +298,14 @@ static void say_text(story *s, uint64_t producer, tfos__message_type type, uint6
 static void about(tfos__message *message, tfos__message_type type, uint64_t partition, uint64_t attempt)
 {
     tfos__message_init(message, type);
-    tfos__message_put_number(message, TFOS__FIELD_FEED, 1);
-    tfos__message_put_number(message, TFOS__FIELD_EPOCH, 0);
-    tfos__message_put_number(message, TFOS__FIELD_PARTITION, partition);
-    tfos__message_put_number(message, TFOS__FIELD_TASK_ATTEMPT, attempt);
+    tfos__attempt_put(&(tfos__attempt){1, 0, partition, attempt}, message);
 }
 
 static void fenced(story *s, uint32_t node, uint64_t partition, uint64_t attempt, uint64_t rows)
 {
     tfos__message message;
     about(&message, TFOS__MESSAGE_FENCED, partition, attempt);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, rows);
+    tfos__message_put_number(&message, TFOS__FIELD_FED_BEFORE, rows);
     tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
 }
 
@@ -305,10 +324,10 @@ static void beat_with(story *s, uint32_t node, uint64_t fed, uint64_t consumed, 
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, hungry ? 1 : 0);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, fed);
+    tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, hungry ? 1 : 0);
+    tfos__message_put_number(&message, TFOS__FIELD_FED, fed);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, consumed);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, queues);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUES, queues);
     tfos__feeds_hear_node(s->feeds, node, &message, s->now_ms);
 }
 
@@ -352,25 +371,27 @@ static void test_a_feed_of_two_epochs(void **state)
     story s;
     begin(&s);
     open_feed(&s, 1, "input", 2, TFOS__FEED_DETERMINATE);
-    expect(&s, "driver: FEED state='open' count=1\n");
+    expect(&s, "driver: 1 open\n");
     order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
     expect(&s, "node 0: EPOCH feed=1 epoch=0\n"
                "node 1: EPOCH feed=1 epoch=0\n"
-               "driver: FEED state='epoch' count=1\n");
+               "driver: 1 epoch\n");
     /* Nodes of its own machine come first. */
     admit(&s, 10, 0);
-    expect(&s, "producer 10: ADMITTED admission=0 rows=0 queue='input' "
+    expect(&s, "producer 10: GRANTED rows=0 queue='input' "
                "places='1\th1\tsocket-1\t0\t0\n0\th0\tsocket-0\t0\t0\n' flags=10\n");
     admit(&s, 11, 1);
-    say_text(&s, 10, TFOS__MESSAGE_SCHEMA, 0, "{}");
-    say_text(&s, 11, TFOS__MESSAGE_SCHEMA, 0, "{}"); /* the first one counts */
-    expect_part(&s, "node 0: SCHEMA feed=1 queue='input' text='{}'\nnode 1: SCHEMA feed=1 queue='input' text='{}'\n");
+    say_schema(&s, 10);
+    say_schema(&s, 11); /* the first one counts */
+    expect_part(
+        &s,
+        "node 0: FEED_SCHEMA feed=1 queue='input' schema='{}'\nnode 1: FEED_SCHEMA feed=1 queue='input' schema='{}'\n");
     exhaust(&s, 10, 5);
-    expect(&s, "producer 10: ADMITTED admission=1\n");
+    expect(&s, "producer 10: DISMISSED admission=1\n");
     tfos__feeds_producer_left(s.feeds, 10);
     exhaust(&s, 11, 6);
-    expect(&s, "producer 11: ADMITTED admission=1\n"
-               "node 0: MARK queue='input' count=1\nnode 1: MARK queue='input' count=1\n"
+    expect(&s, "producer 11: DISMISSED admission=1\n"
+               "node 0: MARK queue='input' marks=1\nnode 1: MARK queue='input' marks=1\n"
                "driver: 1 exhausted 0\n");
     tfos__feeds_producer_left(s.feeds, 11);
     order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
@@ -391,14 +412,14 @@ static void test_a_feed_of_two_epochs(void **state)
     expect(&s, "driver: 1 consumed 0\n");
     /* A task of the epoch before comes too late: that is its own failure, and not the feed's. */
     admit(&s, 12, 0);
-    expect(&s, "producer 12: ADMITTED admission=3 status=17 text='epoch 0 of feed 1 is over: epoch 1 has begun'\n");
+    expect(&s, "producer 12: DISMISSED admission=3 status=17 text='epoch 0 of feed 1 is over: epoch 1 has begun'\n");
     admit_to(&s, 13, 1, 1, 0);
-    expect_part(&s, "producer 13: ADMITTED admission=0");
+    expect_part(&s, "producer 13: GRANTED ");
     order(&s, TFOS__MESSAGE_FEED_CLOSE, 1, 0);
     expect(
         &s,
         "node 0: FEED_CLOSE feed=1\nnode 1: FEED_CLOSE feed=1\n"
-        "producer 13: STOP\n"
+        "producer 13: FEED_OVER terminated=0\n"
         "node 0: FENCE feed=1 epoch=1 partition=0 attempt=13\nnode 1: FENCE feed=1 epoch=1 partition=0 attempt=13\n");
     order(&s, TFOS__MESSAGE_END_OF_FEED, 0, 0);
     expect(&s, "node 0: END_OF_FEED\nnode 1: END_OF_FEED\n");
@@ -411,21 +432,21 @@ static void test_what_a_driver_may_not(void **state)
     story s;
     start(&s, 1, TFOS__FEED_DETERMINATE);
     open_feed(&s, 1, "input", 2, 0);
-    expect_part(&s, "driver: FEED state='failed' count=1 status=");
+    expect_part(&s, "driver: 1 failed status=");
     open_feed(&s, 2, "input", UINT64_MAX, 0);
-    expect_part(&s, "driver: FEED state='failed' count=2 status=14");
+    expect_part(&s, "driver: 2 failed status=14");
     order(&s, TFOS__MESSAGE_EPOCH, 77, 0); /* no such feed */
     expect(&s, "");
     admit_to(&s, 5, 77, 0, 0);
-    expect_part(&s, "producer 5: ADMITTED admission=3 status=3 text='there is no feed 77");
+    expect_part(&s, "producer 5: DISMISSED admission=3 status=3 text='there is no feed 77");
     /* An empty epoch has its mark at once, behind the word that it has begun. */
     open_feed(&s, 3, "other", 0, 0);
     order(&s, TFOS__MESSAGE_EPOCH, 3, 4);
-    expect(&s, "driver: FEED state='open' count=3\n"
+    expect(&s, "driver: 3 open\n"
                "node 0: EPOCH feed=3 epoch=4\nnode 1: EPOCH feed=3 epoch=4\n"
-               "node 0: MARK queue='other' count=1\nnode 1: MARK queue='other' count=1\n"
+               "node 0: MARK queue='other' marks=1\nnode 1: MARK queue='other' marks=1\n"
                "driver: 3 exhausted 4\ndriver: 3 consumed 4\n"
-               "driver: FEED state='epoch' count=3\n");
+               "driver: 3 epoch\n");
     end(&s);
 }
 
@@ -442,7 +463,7 @@ static void test_a_job_that_has_not_fed_everything(void **state)
     order(&s, TFOS__MESSAGE_EPOCH_END, 2, 0); /* … or feed */
     expect(&s, "");
     order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
-    expect(&s, "driver: FEED state='failed' count=1 status=9 text='Spark says that it has fed epoch 0, but 2 of 3 "
+    expect(&s, "driver: 1 failed status=9 text='Spark says that it has fed epoch 0, but 2 of 3 "
                "partitions, the first of them 1, have not come: their tasks ended without having fed their rows'\n");
     order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
     expect(&s, "");
@@ -469,7 +490,7 @@ static void test_a_task_dies(void **state)
                "node 1: FENCE feed=1 epoch=0 partition=0 attempt=10\n");
     fenced(&s, 1, 0, 10, 40); /* once more, which changes nothing */
     fenced(&s, 0, 0, 10, 55);
-    expect_part(&s, "producer 11: ADMITTED admission=0 rows=55 queue='input'");
+    expect_part(&s, "producer 11: GRANTED rows=55 queue='input'");
     tfos__feeds_producer_left(s.feeds, 77); /* nobody */
     expect(&s, "");
     end(&s);
@@ -508,16 +529,16 @@ static void test_a_node_comes_back(void **state)
     open_feed(&s, 2, "validation", 1, 0);
     order(&s, TFOS__MESSAGE_EPOCH, 2, 0);
     admit_to(&s, 10, 2, 0, 0);
-    say_text(&s, 10, TFOS__MESSAGE_SCHEMA, 0, "{}");
+    say_schema(&s, 10);
     terminate(&s, 1, "validation");
     order(&s, TFOS__MESSAGE_END_OF_FEED, 0, 0);
     s.said.size = 0;
     tfos__feeds_node_returned(s.feeds, 1);
-    expect(&s, "node 1: MARK queue='input' count=2\n"
-               "node 1: END_OF_FEED queue='validation'\n"
+    expect(&s, "node 1: MARK queue='input' marks=2\n"
+               "node 1: QUEUE_END queue='validation'\n"
                "node 1: EPOCH feed=1 epoch=1\n"
                "node 1: EPOCH feed=2 epoch=0\n"
-               "node 1: SCHEMA feed=2 queue='validation' text='{}'\n"
+               "node 1: FEED_SCHEMA feed=2 queue='validation' schema='{}'\n"
                "node 1: END_OF_FEED\n");
     end(&s);
 }
@@ -534,9 +555,9 @@ static void test_a_node_is_replaced(void **state)
         node_comes(&s, i);
     }
     open_feed(&s, 1, "input", 1, TFOS__FEED_DETERMINATE);
-    expect(&s, "driver: FEED state='open' count=1\n");
+    expect(&s, "driver: 1 open\n");
     order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
-    expect(&s, "node 0: EPOCH feed=1 epoch=0\nnode 1: EPOCH feed=1 epoch=0\ndriver: FEED state='epoch' count=1\n");
+    expect(&s, "node 0: EPOCH feed=1 epoch=0\nnode 1: EPOCH feed=1 epoch=0\ndriver: 1 epoch\n");
     end(&s);
 }
 
@@ -550,16 +571,16 @@ static void test_terminate(void **state)
     admit(&s, 11, 0);
     s.said.size = 0;
     terminate(&s, 0, "input");
-    expect(&s, "node 0: END_OF_FEED queue='input'\nnode 1: END_OF_FEED queue='input'\n"
-               "producer 11: ADMITTED admission=2\nproducer 10: STOP count=1\n"
-               "driver: FEED state='terminated' count=1\n");
+    expect(&s, "node 0: QUEUE_END queue='input'\nnode 1: QUEUE_END queue='input'\n"
+               "producer 11: DISMISSED admission=2\nproducer 10: FEED_OVER terminated=1\n"
+               "driver: 1 terminated\n");
     /* Said again, because the answer was lost. */
     terminate(&s, 0, "input");
-    expect(&s, "node 0: END_OF_FEED queue='input'\nnode 1: END_OF_FEED queue='input'\n");
+    expect(&s, "node 0: QUEUE_END queue='input'\nnode 1: QUEUE_END queue='input'\n");
     admit(&s, 12, 1);
-    expect(&s, "producer 12: ADMITTED admission=2\n");
+    expect(&s, "producer 12: DISMISSED admission=2\n");
     open_feed(&s, 3, "input", 1, TFOS__FEED_DETERMINATE);
-    expect(&s, "driver: FEED state='open' count=3\ndriver: FEED state='terminated' count=3\n");
+    expect(&s, "driver: 3 open\ndriver: 3 terminated\n");
     end(&s);
 }
 
@@ -571,15 +592,15 @@ static void test_a_row_that_cannot_be_fed(void **state)
     admit(&s, 10, 0);
     admit(&s, 11, 1);
     s.said.size = 0;
-    say_text(&s, 10, TFOS__MESSAGE_UNFIT, TFOS_INVALID, "row 3 is bad");
-    expect(&s, "driver: FEED state='failed' count=1 status=2 text='row 3 is bad'\n"
-               "producer 11: ADMITTED admission=3 status=2 text='row 3 is bad'\n");
-    say_text(&s, 11, TFOS__MESSAGE_UNFIT, 12345, "row 4 is bad, too");
+    say_unfit(&s, 10, TFOS_INVALID, "row 3 is bad");
+    expect(&s, "driver: 1 failed status=2 text='row 3 is bad'\n"
+               "producer 11: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
+    say_unfit(&s, 11, 12345, "row 4 is bad, too");
     expect(&s, "");
     admit(&s, 12, 2);
-    expect(&s, "producer 12: ADMITTED admission=3 status=2 text='row 3 is bad'\n");
+    expect(&s, "producer 12: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
     order(&s, TFOS__MESSAGE_EPOCH, 1, 1);
-    expect_part(&s, "driver: FEED state='failed'");
+    expect_part(&s, "driver: 1 failed");
     end(&s);
 }
 
@@ -593,26 +614,26 @@ static void test_inference(void **state)
     start(&s, 2, TFOS__FEED_INFERENCE);
     admit(&s, 10, 0);
     admit(&s, 11, 0); /* a second attempt needs its own results, now */
-    expect_part(&s, "producer 11: ADMITTED admission=0 rows=0");
+    expect_part(&s, "producer 11: GRANTED rows=0");
     exhaust(&s, 10, 5);
     complete(&s, 10);
     tfos__feeds_producer_left(s.feeds, 10);
     tfos__feeds_producer_left(s.feeds, 11);
-    expect(&s, "producer 10: COMPLETE\n"); /* no mark, no fence */
+    expect(&s, "producer 10: NOTED\n"); /* no mark, no fence */
     admit(&s, 12, 0);
-    expect_part(&s, "producer 12: ADMITTED admission=0 rows=0");
+    expect_part(&s, "producer 12: GRANTED rows=0");
     assert_true(tfos__feeds_view(s.feeds, 0, &view));
     assert_true(view.inference);
     assert_int_equal(view.counts.complete, 1);
     assert_int_equal(view.counts.feeding, 1);
     admit_to(&s, 13, 1, 7, 0);
-    expect_part(&s, "producer 13: ADMITTED admission=3 status=");
+    expect_part(&s, "producer 13: DISMISSED admission=3 status=");
     admit_to(&s, 14, 1, 0, 2);
-    expect_part(&s, "producer 14: ADMITTED admission=3 status=");
-    say_text(&s, 12, TFOS__MESSAGE_UNFIT, TFOS_INVALID, "row 3 is bad");
-    expect_part(&s, "driver: FEED state='failed' count=1 status=2 text='row 3 is bad'\n");
+    expect_part(&s, "producer 14: DISMISSED admission=3 status=");
+    say_unfit(&s, 12, TFOS_INVALID, "row 3 is bad");
+    expect_part(&s, "driver: 1 failed status=2 text='row 3 is bad'\n");
     admit(&s, 15, 1);
-    expect(&s, "producer 15: ADMITTED admission=3 status=2 text='row 3 is bad'\n");
+    expect(&s, "producer 15: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
     end(&s);
 }
 
@@ -626,10 +647,11 @@ static void test_inference_ends(void **state)
     node_ends(&s, 0, TFOS__OUTCOME_FINISHED, "");
     expect(&s, "");
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
-    expect_part(&s, "producer 10: STOP\n"); /* without the word that somebody wanted it */
-    admit(&s, 11, 0);                       /* to be sent home as if all were well would lose its rows */
-    expect(&s, "producer 11: ADMITTED admission=3 status=11 text='the rows of partition 0 get no results: the programs "
-               "of the cluster have ended'\n");
+    expect_part(&s, "producer 10: FEED_OVER terminated=0\n"); /* without the word that somebody wanted it */
+    admit(&s, 11, 0); /* to be sent home as if all were well would lose its rows */
+    expect(&s,
+           "producer 11: DISMISSED admission=3 status=11 text='the rows of partition 0 get no results: the programs "
+           "of the cluster have ended'\n");
     end(&s);
 }
 
@@ -664,7 +686,7 @@ static void test_rows_of_a_program_that_was_killed(void **state)
     start_fed(&s, 50);
     settled(&s, 0, 1, 10, 20, 0);
     node_ends(&s, 1, TFOS__OUTCOME_KILLED, "by SIGKILL");
-    expect_part(&s, "driver: FEED state='failed' count=1 status=17 text='the cluster has failed: ");
+    expect_part(&s, "driver: 1 failed status=17 text='the cluster has failed: ");
     settled(&s, 0, 2, 10, 30, 0);
     expect(&s, "");
     end(&s);
@@ -681,12 +703,12 @@ static void test_a_program_that_has_failed(void **state)
     node_ends(&s, 0, TFOS__OUTCOME_RAISED, "it failed");
     tfos__buffer_append(&s.said, "", 1, NULL);
     assert_null(strstr((const char *)s.said.data, "STOP")); /* nobody may think that all is well */
-    assert_non_null(strstr((const char *)s.said.data, "producer 10: ADMITTED admission=3"));
-    assert_non_null(strstr((const char *)s.said.data, "producer 11: ADMITTED admission=3"));
-    assert_non_null(strstr((const char *)s.said.data, "driver: FEED state='failed'"));
+    assert_non_null(strstr((const char *)s.said.data, "producer 10: DISMISSED admission=3"));
+    assert_non_null(strstr((const char *)s.said.data, "producer 11: DISMISSED admission=3"));
+    assert_non_null(strstr((const char *)s.said.data, "driver: 1 failed"));
     s.said.size = 0;
     admit(&s, 12, 1);
-    expect_part(&s, "producer 12: ADMITTED admission=3");
+    expect_part(&s, "producer 12: DISMISSED admission=3");
     end(&s);
 }
 
@@ -699,9 +721,9 @@ static void test_the_cluster_is_stopped(void **state)
     s.said.size = 0;
     tfos__roster_stop(s.roster, "the user wants it", s.now_ms);
     wait_for(&s, 200);
-    expect(&s, "producer 10: STOP\ndriver: FEED state='ended' count=1\n");
+    expect(&s, "producer 10: FEED_OVER terminated=0\ndriver: 1 ended\n");
     open_feed(&s, 2, "input", 1, 0);
-    expect(&s, "driver: FEED state='open' count=2\ndriver: FEED state='ended' count=2\n");
+    expect(&s, "driver: 2 open\ndriver: 2 ended\n");
     end(&s);
 }
 
@@ -714,7 +736,7 @@ static void test_every_program_has_finished(void **state)
     s.said.size = 0;
     node_ends(&s, 0, TFOS__OUTCOME_FINISHED, "");
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
-    expect_part(&s, "producer 10: STOP\ndriver: FEED state='");
+    expect_part(&s, "producer 10: FEED_OVER terminated=0\ndriver: 1 ");
     end(&s);
 }
 
@@ -744,7 +766,7 @@ static void test_rows_that_nobody_takes(void **state)
     wait_for(&s, 9900);
     expect(&s, "");
     wait_for(&s, 300);
-    expect_part(&s, "producer 10: ADMITTED admission=3 status=14 text='no row was consumed for 10 s (feed_timeout): "
+    expect_part(&s, "producer 10: DISMISSED admission=3 status=14 text='no row was consumed for 10 s (feed_timeout): "
                     "worker:1 on h1 has 40 rows waiting and takes none.");
     wait_for(&s, 60000);
     expect(&s, ""); /* said once */
@@ -762,7 +784,7 @@ static void test_programs_that_wait_for_each_other(void **state)
     wait_for(&s, 9900); /* no task feeds any more, and still nothing may stay where it is */
     expect(&s, "");
     wait_for(&s, 300);
-    expect_part(&s, "driver: FEED state='failed' count=1 status=14 text='no row was consumed for 10 s (feed_timeout): "
+    expect_part(&s, "driver: 1 failed status=14 text='no row was consumed for 10 s (feed_timeout): "
                     "worker:1 on h1 waits for rows, and there are no more; worker:0 on h0 has 40 rows waiting and "
                     "takes none.");
     end(&s);
@@ -777,8 +799,7 @@ static void test_rows_of_which_nobody_knows(void **state)
     beat(&s, 0, 60, 60, ",input,");
     beat(&s, 1, 30, 30, ",input,");
     wait_for(&s, 10100);
-    expect_part(&s,
-                "driver: FEED state='failed' count=1 status=9 text='nobody knows what became of 40 rows of epoch 0");
+    expect_part(&s, "driver: 1 failed status=9 text='nobody knows what became of 40 rows of epoch 0");
     end(&s);
 }
 
@@ -822,7 +843,7 @@ static void test_a_queue_that_nobody_reads(void **state)
     expect(&s, "");
     wait_for(&s, 300);
     expect_part(&s,
-                "driver: FEED state='failed' count=1 status=14 text='no program has opened the queue 'input' for 10 s "
+                "driver: 1 failed status=14 text='no program has opened the queue 'input' for 10 s "
                 "(feed_timeout), so nobody takes the rows. Does map_fun make a DataFeed (ctx.get_data_feed()) for this "
                 "queue, and did it get that far? worker:1 has written nothing to its log.'\n");
     end(&s);
@@ -858,19 +879,19 @@ static void test_a_node_starves(void **state)
     admit(&s, 10, 0);
     s.said.size = 0;
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, ",input,");
+    tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, 1);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUES, ",input,");
     tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
     expect(&s, "");
     tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
-    expect(&s, "producer 10: HUNGRY count=1\n");
+    expect(&s, "producer 10: HUNGRY hungry=1\n");
     tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
     expect(&s, "");
     admit(&s, 11, 1);
     expect_part(&s, "0\th0\tsocket-0\t0\t1\n");
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 5);
+    tfos__message_put_number(&message, TFOS__FIELD_FED, 5);
     tfos__feeds_hear_node(s.feeds, 0, &message, s.now_ms);
-    expect_part(&s, "producer 10: HUNGRY count=0\n");
+    expect_part(&s, "producer 10: HUNGRY hungry=0\n");
     end(&s);
 }
 
@@ -912,9 +933,9 @@ static void test_more_feeds_than_are_kept(void **state)
     }
     /* The one that was never closed is still there. */
     order(&s, TFOS__MESSAGE_EPOCH, 1, 0);
-    expect_part(&s, "driver: FEED state='epoch' count=1\n");
+    expect_part(&s, "driver: 1 epoch\n");
     admit(&s, 10, 0);
-    expect_part(&s, "producer 10: ADMITTED admission=0 rows=0");
+    expect_part(&s, "producer 10: GRANTED rows=0");
     end(&s);
 }
 

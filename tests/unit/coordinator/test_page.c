@@ -361,11 +361,11 @@ static void shows_what_was_fed(void **state)
     tfos__message_put_string(&message, TFOS__FIELD_FEED_NAME, "socket");
     tfos__feeds_hear_node(feeds, 1, &message, 2000);
     tfos__message_init(&message, TFOS__MESSAGE_BEAT);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 700);
+    tfos__message_put_number(&message, TFOS__FIELD_FED, 700);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, 600);
     tfos__message_put_number(&message, TFOS__FIELD_SKIPPED, 5);
-    tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, 65536);
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, 1);
+    tfos__message_put_number(&message, TFOS__FIELD_LANE_MEMORY, 65536);
+    tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, 1);
     tfos__feeds_hear_node(feeds, 1, &message, 4000);
     for (uint64_t feed = 1; feed <= 60; feed++) {
         tfos__message_init(&message, TFOS__MESSAGE_FEED);
@@ -378,10 +378,11 @@ static void shows_what_was_fed(void **state)
     tfos__message_put_number(&message, TFOS__FIELD_FEED, 60);
     tfos__message_put_number(&message, TFOS__FIELD_EPOCH, 2);
     tfos__feeds_obey(feeds, &message, 4000);
-    message.type = TFOS__MESSAGE_ADMIT;
+    tfos__message_init(&message, TFOS__MESSAGE_ADMIT);
+    tfos__attempt_put(&(tfos__attempt){.feed = 60, .epoch = 2}, &message);
     tfos__feeds_hear_producer(feeds, 9, &message, 4000);
-    tfos__message_init(&message, TFOS__MESSAGE_PROGRESS);
-    tfos__message_put_number(&message, TFOS__FIELD_ROWS, 40);
+    tfos__message_init(&message, TFOS__MESSAGE_FED);
+    tfos__message_put_number(&message, TFOS__FIELD_FED, 40);
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, 30);
     tfos__feeds_hear_producer(feeds, 9, &message, 4000);
     struct json_object *status = status_with(roster, feeds, "", 4000);

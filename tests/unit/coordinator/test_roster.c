@@ -20,18 +20,6 @@ typedef struct story {
     uint64_t now_ms;
 } story;
 
-static const char *type_name(tfos__message_type type)
-{
-    switch (type) {
-#define TYPE(name, value, text)                                                                                        \
-    case TFOS__MESSAGE_##name:                                                                                         \
-        return #name;
-        TFOS__MESSAGE_MAP(TYPE)
-#undef TYPE
-    }
-    return "?";
-}
-
 static void write_message(story *s, const tfos__message *message)
 {
     static const struct {
@@ -39,12 +27,15 @@ static void write_message(story *s, const tfos__message *message)
         const char *name;
         bool number;
     } shown[] = {
-        {TFOS__FIELD_ROLE, "role", false},  {TFOS__FIELD_TASK, "task", true},       {TFOS__FIELD_GPUS, "gpus", false},
-        {TFOS__FIELD_SPEC, "spec", false},  {TFOS__FIELD_NATIVE, "native", true},   {TFOS__FIELD_NODE, "node", false},
-        {TFOS__FIELD_STATE, "state", true}, {TFOS__FIELD_OUTCOME, "outcome", true}, {TFOS__FIELD_TEXT, "text", false},
-        {TFOS__FIELD_TAIL, "tail", false},  {TFOS__FIELD_GRACE_MS, "grace", true},  {TFOS__FIELD_COUNT, "count", true},
+        {TFOS__FIELD_ROLE, "role", false},       {TFOS__FIELD_TASK, "task", true},
+        {TFOS__FIELD_GIVEN_GPUS, "gpus", false}, {TFOS__FIELD_SPEC, "spec", false},
+        {TFOS__FIELD_NATIVE, "native", true},    {TFOS__FIELD_NODE, "node", false},
+        {TFOS__FIELD_STATE, "state", true},      {TFOS__FIELD_OUTCOME, "outcome", true},
+        {TFOS__FIELD_TEXT, "text", false},       {TFOS__FIELD_TAIL, "tail", false},
+        {TFOS__FIELD_GRACE_MS, "grace", true},   {TFOS__FIELD_NODES_HERE, "count", true},
+        {TFOS__FIELD_JSON, "text", false},
     };
-    tfos__buffer_printf(&s->said, NULL, "%s", type_name(message->type));
+    tfos__buffer_printf(&s->said, NULL, "%s", tfos__message_name(message->type));
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         if (!tfos__message_has(message, shown[i].field)) {
             continue;
@@ -113,7 +104,7 @@ static tfos_status come_with(story *s, uint32_t index, const char *host, uint64_
     tfos__message_put_number(&message, TFOS__FIELD_INDEX, index);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, host);
     tfos__message_put_number(&message, TFOS__FIELD_PORT, 2000 + index);
-    tfos__message_put_number(&message, TFOS__FIELD_PID, pid);
+    tfos__message_put_number(&message, TFOS__FIELD_NODE_PID, pid);
     tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "0");
     tfos__message_put_string(&message, TFOS__FIELD_GPUS, gpus);
     tfos__message_put_string(&message, TFOS__FIELD_GPU_SOURCE, source);
@@ -302,7 +293,7 @@ static void test_a_node_that_is_silent(void **state)
         }
     }
     const char *text = said(&s);
-    helper_expect_in(text, "node 0: BEAT");
+    helper_expect_in(text, "node 0: ALIVE");
     helper_expect_in(text, "driver: FAILED node='worker:1' outcome=8 text='nothing was heard of it for 31 s");
     end(&s);
 }
@@ -329,10 +320,10 @@ static void test_slots_that_others_hold(void **state)
     tfos__message slots;
     begin(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1);
     tfos__message_init(&slots, TFOS__MESSAGE_SLOTS);
-    tfos__message_put_number(&slots, TFOS__FIELD_COUNT, 2);
+    tfos__message_put_number(&slots, TFOS__FIELD_SLOTS, 2);
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     assert_null(strstr(said(&s), "PROGRESS"));
-    tfos__message_put_string(&slots, TFOS__FIELD_TEXT, "status page here:1, 2 nodes, InputMode.TENSORFLOW");
+    tfos__message_put_string(&slots, TFOS__FIELD_HOLDERS, "status page here:1, 2 nodes, InputMode.TENSORFLOW");
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     const char *text = said(&s);
@@ -349,7 +340,7 @@ static void test_slots_that_others_hold(void **state)
     begin(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1);
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     tfos__message_init(&slots, TFOS__MESSAGE_SLOTS);
-    tfos__message_put_number(&slots, TFOS__FIELD_COUNT, 2);
+    tfos__message_put_number(&slots, TFOS__FIELD_SLOTS, 2);
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     pass(&s, 60000);
     helper_expect_in(said(&s), "FAILED");
@@ -364,7 +355,7 @@ static void test_nodes_that_do_not_come(void **state)
     begin(&s, (tfos__roles){.nodes = 4}, TFOS__FLAG_BARRIER, -1);
     tfos__message slots;
     tfos__message_init(&slots, TFOS__MESSAGE_SLOTS);
-    tfos__message_put_number(&slots, TFOS__FIELD_COUNT, 3);
+    tfos__message_put_number(&slots, TFOS__FIELD_SLOTS, 3);
     tfos__roster_obey(s.roster, &slots, s.now_ms);
     come(&s, 0);
     for (int i = 0; i < 59; i++) {
@@ -556,7 +547,7 @@ static void test_logs_are_passed_on_once_and_their_end_is_kept(void **state)
     assert_int_equal(view.tail[strlen(view.tail) - 1000], 'a' + 20);
     const char *text = said(&s);
     size_t lines = 0;
-    for (const char *at = strstr(text, "driver: LOG"); at != NULL; at = strstr(at + 1, "driver: LOG")) {
+    for (const char *at = strstr(text, "driver: OUTPUT"); at != NULL; at = strstr(at + 1, "driver: OUTPUT")) {
         lines++;
     }
     assert_int_equal(lines, 20);

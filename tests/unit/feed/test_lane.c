@@ -17,7 +17,7 @@
 #include "feed/lane.h"
 #include "helper_records.h"
 
-static const tfos__lane_id some_id = {.number = 1, .feed = 2, .epoch = 3, .partition = 4, .attempt = 5};
+static const tfos__lane_id some_id = {.number = 1, .attempt = {.feed = 2, .epoch = 3, .partition = 4, .task = 5}};
 
 static tfos__lane *new_lane(size_t bytes)
 {

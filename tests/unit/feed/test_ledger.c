@@ -221,8 +221,8 @@ static void test_answers_that_are_not_waited_for(void **state)
     helper_ledger_fenced(&s, 10, 0, 9999, 90); /* unknown */
     helper_ledger_fenced(&s, 11, 0, 0, 90);    /* another attempt */
     helper_ledger_fenced(&s, 10, 1, 0, 90);    /* no such partition */
-    tfos__ledger_fenced(s.ledger, &(tfos__attempt){.feed = 1, .epoch = 1, .attempt = 10}, 0, 90);
-    tfos__ledger_fenced(s.ledger, &(tfos__attempt){.feed = 2, .epoch = 0, .attempt = 10}, 0, 90);
+    tfos__ledger_fenced(s.ledger, &(tfos__attempt){.feed = 1, .epoch = 1, .task = 10}, 0, 90);
+    tfos__ledger_fenced(s.ledger, &(tfos__attempt){.feed = 2, .epoch = 0, .task = 10}, 0, 90);
     expect(&s, "");
     helper_ledger_fenced(&s, 10, 0, 0, 20);
     helper_ledger_fenced(&s, 10, 0, 130, 0);
@@ -343,7 +343,7 @@ static void test_an_attempt_that_was_cut_off_cannot_come_back(void **state)
 {
     (void)state;
     helper_story s;
-    const tfos__attempt attempt = {.feed = 1, .epoch = 0, .partition = 0, .attempt = 10};
+    const tfos__attempt attempt = {.feed = 1, .epoch = 0, .partition = 0, .task = 10};
     helper_ledger_start_feed(&s, 1, DETERMINATE);
     helper_ledger_admit(&s, 10, 0);
     tfos__ledger_admit(s.ledger, 20, &attempt); /* while its first connection seems alive */
@@ -355,7 +355,7 @@ static void test_an_attempt_that_was_cut_off_cannot_come_back(void **state)
     /* Two connections of one attempt wait. */
     helper_ledger_admit(&s, 11, 0);
     helper_ledger_admit(&s, 12, 0);
-    tfos__ledger_admit(s.ledger, 22, &(tfos__attempt){.feed = 1, .attempt = 12});
+    tfos__ledger_admit(s.ledger, 22, &(tfos__attempt){.feed = 1, .task = 12});
     helper_ledger_leave(&s, 11, 0);
     helper_ledger_leave(&s, 12, 0);
     expect(&s, "11 granted from 0; 12 granted from 0; 22 failed; ");

@@ -133,7 +133,7 @@ static void test_epochs_that_are_under_way_at_the_same_time(void **state)
     helper_ledger_feed_all(&s, 2, 2, 0);
     assert_int_equal(tfos__ledger_begin(s.ledger, 1, 3, NULL), TFOS_OK);
     expect(&s, "");
-    tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 1, .epoch = 1, .partition = 1, .attempt = 20});
+    tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 1, .epoch = 1, .partition = 1, .task = 20});
     expect(&s, "10 failed; ");
     assert_int_equal(s.error.status, TFOS_CANCELLED);
     /* Nobody is told of what is consumed behind the end. */
@@ -173,7 +173,7 @@ static void test_each_epoch_has_its_mark(void **state)
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         char expected[96];
         assert_int_equal(epoch == 0 ? TFOS_OK : tfos__ledger_begin(s.ledger, 1, epoch, NULL), TFOS_OK);
-        tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 1, .epoch = epoch, .attempt = epoch});
+        tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 1, .epoch = epoch, .task = epoch});
         tfos__ledger_exhaust(s.ledger, 10, 4);
         helper_ledger_settle_in(&s, epoch, epoch, 0, 4, 0);
         snprintf(expected, sizeof expected,
@@ -345,30 +345,30 @@ static void test_memory_runs_out(void **state)
     assert_int_equal(tfos__ledger_begin(s.ledger, 2, 0, &error), TFOS_OK);
     for (size_t count = 0; count < 2; count++) {
         allocations_left = count;
-        tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 2, .attempt = 10});
+        tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 2, .task = 10});
         expect(&s, "10 failed; ");
         assert_int_equal(s.error.status, TFOS_NO_MEMORY);
     }
     allocations_left = SIZE_MAX;
-    tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 2, .attempt = 10});
-    tfos__ledger_admit(s.ledger, 11, &(tfos__attempt){.feed = 2, .attempt = 11});
+    tfos__ledger_admit(s.ledger, 10, &(tfos__attempt){.feed = 2, .task = 10});
+    tfos__ledger_admit(s.ledger, 11, &(tfos__attempt){.feed = 2, .task = 11});
     expect(&s, "10 granted from 0; ");
     /* An epoch whose rows are in lanes must be kept in mind. */
     const tfos__ledger_feed third = {.feed = 3, .partitions = 1, .determinate = true};
     assert_int_equal(tfos__ledger_open(s.ledger, &third, &error), TFOS_OK);
     assert_int_equal(tfos__ledger_begin(s.ledger, 3, 0, &error), TFOS_OK);
-    tfos__ledger_admit(s.ledger, 30, &(tfos__attempt){.feed = 3, .attempt = 30});
+    tfos__ledger_admit(s.ledger, 30, &(tfos__attempt){.feed = 3, .task = 30});
     tfos__ledger_exhaust(s.ledger, 30, 5);
     expect(&s, "30 granted from 0; 30 complete; mark 3/0; ");
     allocations_left = 0;
     assert_int_equal(tfos__ledger_begin(s.ledger, 3, 1, &error), TFOS_NO_MEMORY);
     allocations_left = SIZE_MAX;
-    tfos__ledger_settle(s.ledger, &(tfos__attempt){.feed = 3, .attempt = 30}, 5, 0);
+    tfos__ledger_settle(s.ledger, &(tfos__attempt){.feed = 3, .task = 30}, 5, 0);
     expect(&s, "consumed 3/0; ");
     /* Who cannot be fenced cannot be followed. */
     allocations_left = 0;
     helper_ledger_leave(&s, 10, 2);
-    tfos__ledger_admit(s.ledger, 12, &(tfos__attempt){.feed = 2, .attempt = 12});
+    tfos__ledger_admit(s.ledger, 12, &(tfos__attempt){.feed = 2, .task = 12});
     allocations_left = SIZE_MAX;
     expect(&s, "11 failed; 12 failed; ");
     assert_int_equal(s.error.status, TFOS_NO_MEMORY);

@@ -57,21 +57,21 @@ static void test_many_partitions(void **state)
     assert_int_equal(tfos__ledger_begin(ledger, 1, 0, NULL), TFOS_OK);
     double started = cpu_seconds();
     for (uint64_t i = 0; i < PARTITIONS; i++) {
-        tfos__ledger_admit(ledger, i, &(tfos__attempt){.feed = 1, .partition = i, .attempt = i});
-        tfos__ledger_admit(ledger, PARTITIONS + i, &(tfos__attempt){.feed = 1, .partition = i, .attempt = ~i});
+        tfos__ledger_admit(ledger, i, &(tfos__attempt){.feed = 1, .partition = i, .task = i});
+        tfos__ledger_admit(ledger, PARTITIONS + i, &(tfos__attempt){.feed = 1, .partition = i, .task = ~i});
     }
     for (uint64_t i = 0; i < PARTITIONS; i += 2) {
         tfos__ledger_leave(ledger, i, nodes, 2);
     }
     for (uint64_t i = 0; i < PARTITIONS; i += 2) {
-        tfos__ledger_fenced(ledger, &(tfos__attempt){.feed = 1, .partition = i, .attempt = i}, 1, 50);
+        tfos__ledger_fenced(ledger, &(tfos__attempt){.feed = 1, .partition = i, .task = i}, 1, 50);
     }
     tfos__ledger_lose(ledger, 0);
     for (uint64_t i = 0; i < PARTITIONS; i++) {
         uint64_t producer = i % 2 == 0 ? PARTITIONS + i : i;
         tfos__ledger_exhaust(ledger, producer, 100);
-        tfos__ledger_settle(ledger, &(tfos__attempt){.feed = 1, .partition = i, .attempt = i}, 50, 0);
-        tfos__ledger_settle(ledger, &(tfos__attempt){.feed = 1, .partition = i, .attempt = ~i}, 50, 0);
+        tfos__ledger_settle(ledger, &(tfos__attempt){.feed = 1, .partition = i, .task = i}, 50, 0);
+        tfos__ledger_settle(ledger, &(tfos__attempt){.feed = 1, .partition = i, .task = ~i}, 50, 0);
     }
     double ns = (cpu_seconds() - started) * 1e9 / (PARTITIONS * 6.0);
     print_message("%d partitions: %.0f ns a step\n", PARTITIONS, ns);

@@ -114,7 +114,7 @@ static bool is_current(const world *w, const task *t)
 static tfos__attempt attempt_of(const world *w, const task *t)
 {
     return (tfos__attempt){
-        .feed = 7, .epoch = t->epoch, .partition = t->partition, .attempt = 1000 + (uint64_t)(t - w->task)};
+        .feed = 7, .epoch = t->epoch, .partition = t->partition, .task = 1000 + (uint64_t)(t - w->task)};
 }
 
 static uint64_t producer_of(const world *w, const task *t)
@@ -221,7 +221,7 @@ static void send(world *w, bool is_answer, size_t index, uint32_t node, uint64_t
 static void on_fence(void *context, const tfos__attempt *attempt)
 {
     world *w = context;
-    size_t index = (size_t)(attempt->attempt - 1000);
+    size_t index = (size_t)(attempt->task - 1000);
     tfos__attempt expected = attempt_of(w, task_of(w, index + 1));
     assert_memory_equal(attempt, &expected, sizeof expected);
     seen.fences++;

@@ -75,7 +75,7 @@ static void test_a_packet_and_its_descriptors(void **state)
     tfos__packet received;
     tfos__packet_init(&packet, TFOS__PACKET_LANE);
     packet.flags = TFOS__PACKET_INFERENCE;
-    packet.id = (tfos__lane_id){.number = 1, .feed = 2, .epoch = 3, .partition = UINT64_MAX, .attempt = 5};
+    packet.id = (tfos__lane_id){.number = 1, .attempt = {.feed = 2, .epoch = 3, .partition = UINT64_MAX, .task = 5}};
     strcpy(packet.queue, "validation");
     memset(packet.token, 7, sizeof packet.token);
     memset(packet.text, 'x', sizeof packet.text); /* without an end */

@@ -77,6 +77,7 @@ static void connect_two(tfos__dial **a, tfos__dial **b, answerer *self)
         fail_msg("%s", error.message);
     }
     tfos__message_init(&hello, TFOS__MESSAGE_HELLO);
+    tfos__message_put_string(&hello, TFOS__FIELD_VERSION, "1");
     assert_int_equal(tfos__dial_send(*a, &hello, &error), TFOS_OK);
     pthread_join(thread, NULL);
     assert_true(self->heard);
@@ -98,14 +99,14 @@ static tfos_status talk_then_listen(talker *self)
     tfos__message message;
     for (uint64_t i = 0; i < PIECES; i++) {
         tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
-        tfos__message_put_number(&message, TFOS__FIELD_COUNT, self->first + i);
+        tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, self->first + i);
         tfos__message_put_text(&message, TFOS__FIELD_PIECE, piece, sizeof piece);
         TFOS_TRY(tfos__dial_send(self->dial, &message, &self->error));
     }
     uint64_t other = self->first == 0 ? 1000 : 0;
     for (uint64_t i = 0; i < PIECES; i++) {
         TFOS_TRY(tfos__dial_receive(self->dial, FEW_MS, &message, &self->error));
-        if (tfos__message_number(&message, TFOS__FIELD_COUNT) != other + i ||
+        if (tfos__message_number(&message, TFOS__FIELD_ENTRY_BYTES) != other + i ||
             tfos__message_text(&message, TFOS__FIELD_PIECE).count != PIECE_BYTES) {
             return TFOS_CORRUPT;
         }
@@ -164,6 +165,7 @@ static void test_last_words(void **state)
     tfos__dial_close(other);
     for (int i = 0; status == TFOS_OK && i < 10000; i++) {
         tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
+        tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, sizeof piece);
         tfos__message_put_text(&message, TFOS__FIELD_PIECE, piece, sizeof piece);
         status = tfos__dial_send(one, &message, &error);
     }

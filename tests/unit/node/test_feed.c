@@ -74,14 +74,20 @@ static void start_node(const char *mode, const char *const *settings)
     assert_true(s->it.feed_port != 0);
 }
 
-static void say(tfos__message_type type, uint64_t feed, uint64_t epoch, uint64_t partition, uint64_t attempt)
+static void say_epoch(uint64_t epoch)
 {
     tfos__message message;
-    tfos__message_init(&message, type);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+    tfos__message_init(&message, TFOS__MESSAGE_EPOCH);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, 1);
     tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
-    tfos__message_put_number(&message, TFOS__FIELD_PARTITION, partition);
-    tfos__message_put_number(&message, TFOS__FIELD_TASK_ATTEMPT, attempt);
+    tfos__link_send(s->it.link, &message);
+}
+
+static void say_fence(uint64_t partition, uint64_t task)
+{
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_FENCE);
+    tfos__attempt_put(&(tfos__attempt){.feed = 1, .epoch = 0, .partition = partition, .task = task}, &message);
     tfos__link_send(s->it.link, &message);
 }
 
@@ -90,7 +96,7 @@ static void say_marks(uint64_t marks)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_MARK);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, "input");
-    tfos__message_put_number(&message, TFOS__FIELD_COUNT, marks);
+    tfos__message_put_number(&message, TFOS__FIELD_MARKS, marks);
     tfos__link_send(s->it.link, &message);
 }
 
@@ -162,7 +168,7 @@ static void ask(producer *p, uint64_t epoch, uint64_t partition, uint64_t attemp
     tfos__packet packet;
     int fd = tfos__bell_fd(p->bell);
     tfos__packet_init(&packet, TFOS__PACKET_OPEN);
-    packet.id = (tfos__lane_id){.feed = 1, .epoch = epoch, .partition = partition, .attempt = attempt};
+    packet.id.attempt = (tfos__attempt){.feed = 1, .epoch = epoch, .partition = partition, .task = attempt};
     strcpy(packet.queue, "input");
     assert_int_equal(tfos__packet_send(p->socket, &packet, &fd, 1, NULL), TFOS_OK);
 }
@@ -253,7 +259,7 @@ static void test_strangers_get_nothing(void **state)
     assert_int_equal(p.heard.kind, TFOS__PACKET_REFUSED);
     close_producer(&p);
     /* The node is as it was. */
-    say(TFOS__MESSAGE_EPOCH, 1, 0, 0, 0);
+    say_epoch(0);
     get_lane(&p, 0, 0, 1);
     assert_int_equal(put_numbers(&p, 0, 20, true), TFOS_OK);
     wait_for_numbers(20);
@@ -267,7 +273,7 @@ static void test_a_lane_does_not_overtake_its_epoch(void **state)
     producer early;
     producer late;
     start_node("take", NULL);
-    say(TFOS__MESSAGE_EPOCH, 1, 0, 0, 0);
+    say_epoch(0);
     producer first;
     get_lane(&first, 0, 0, 1);
     assert_int_equal(put_numbers(&first, 0, 10, true), TFOS_OK);
@@ -279,7 +285,7 @@ static void test_a_lane_does_not_overtake_its_epoch(void **state)
     assert_int_equal(hear(&early), TFOS_OK);
     assert_int_equal(early.heard.kind, TFOS__PACKET_BUSY);
     say_marks(1);
-    say(TFOS__MESSAGE_EPOCH, 1, 1, 0, 0);
+    say_epoch(1);
     assert_int_equal(hear(&early), TFOS_OK);
     assert_int_equal(early.heard.kind, TFOS__PACKET_LANE);
     assert_int_equal(put_numbers(&early, 100, 10, true), TFOS_OK);
@@ -307,10 +313,10 @@ static void test_an_attempt_is_fenced(void **state)
     producer p;
     producer again;
     start_node("take", NULL);
-    say(TFOS__MESSAGE_EPOCH, 1, 0, 0, 0);
+    say_epoch(0);
     get_lane(&p, 0, 7, 42);
     assert_int_equal(put_numbers(&p, 0, 30, true), TFOS_OK);
-    say(TFOS__MESSAGE_FENCE, 1, 0, 7, 42);
+    say_fence(7, 42);
     helper_wait_heard(&s->it, TFOS__MESSAGE_FENCED, 1, FEW_MS);
     assert_int_equal(s->it.fenced_rows, 30);
     assert_int_equal(put_numbers(&p, 30, 10, false), TFOS_CANCELLED);
@@ -322,11 +328,11 @@ static void test_an_attempt_is_fenced(void **state)
     assert_int_equal(again.heard.kind, TFOS__PACKET_REFUSED);
     close_producer(&again);
     /* An attempt that never came here is fenced, too; and one that is gone has left its number. */
-    say(TFOS__MESSAGE_FENCE, 1, 0, 7, 43);
+    say_fence(7, 43);
     helper_wait_heard(&s->it, TFOS__MESSAGE_FENCED, 2, FEW_MS);
     assert_int_equal(s->it.fenced_rows, 0);
     close_producer(&p);
-    say(TFOS__MESSAGE_FENCE, 1, 0, 7, 42);
+    say_fence(7, 42);
     helper_wait_heard(&s->it, TFOS__MESSAGE_FENCED, 3, FEW_MS);
     assert_int_equal(s->it.fenced_rows, 30);
 }
@@ -353,12 +359,12 @@ static void test_terminate_is_said_again(void **state)
     producer p;
     tfos__message message;
     start_node("terminate:10", (const char *const[]){"cluster.beat_ms=100", NULL});
-    say(TFOS__MESSAGE_EPOCH, 1, 0, 0, 0);
+    say_epoch(0);
     get_lane(&p, 0, 0, 1);
     assert_int_equal(put_numbers(&p, 0, 30, true), TFOS_OK);
     helper_wait_heard(&s->it, TFOS__MESSAGE_TERMINATE, 3, FEW_MS);
     assert_string_equal(s->it.terminated, "input");
-    tfos__message_init(&message, TFOS__MESSAGE_END_OF_FEED);
+    tfos__message_init(&message, TFOS__MESSAGE_QUEUE_END);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, "input");
     tfos__link_send(s->it.link, &message);
     helper_run_for(&s->it, 300);
@@ -378,7 +384,7 @@ static void test_a_program_ends(void **state)
     producer p;
     producer late;
     start_node("take:10", NULL);
-    say(TFOS__MESSAGE_EPOCH, 1, 0, 0, 0);
+    say_epoch(0);
     s->it.hold_bye = true;
     get_lane(&p, 0, 0, 1);
     assert_int_equal(put_numbers(&p, 0, 30, true), TFOS_OK);

@@ -136,7 +136,7 @@ static void run_until(scene *s, const bool *flag)
 static void send_text(tfos__link *link, const char *text, size_t count)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_HELLO);
+    tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
     tfos__message_put_text(&message, TFOS__FIELD_TEXT, text, count);
     tfos__link_send(link, &message);
 }

@@ -92,17 +92,17 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         int threads = Math.min(cores, Runtime.getRuntime().availableProcessors());
         Path ourPackage = unpacked.zip(Paths.get(SparkFiles.get(packageFile)));
         StartMessage message = new StartMessage(ticket)
-                .put(StartMessage.INDEX, index)
-                .put(StartMessage.NODE_HOST, env.blockManager().blockManagerId().host())
-                .put(StartMessage.EXECUTOR, env.executorId())
-                .put(StartMessage.PID, ProcessHandle.current().pid())
-                .put(StartMessage.CORES, threads)
-                .put(StartMessage.SPARK, Json.of(sparkOfChild()))
-                .put(StartMessage.ENVIRONMENT, environmentOfChild(ourPackage, threads))
-                .put(StartMessage.WORK_FOLDER, logFolder(env).toString());
+                .put(Protocol.INDEX, index)
+                .put(Protocol.HOST, env.blockManager().blockManagerId().host())
+                .put(Protocol.EXECUTOR, env.executorId())
+                .put(Protocol.EXECUTOR_PID, ProcessHandle.current().pid())
+                .put(Protocol.CORES, threads)
+                .put(Protocol.SPARK, Json.of(sparkOfChild()))
+                .put(Protocol.ENVIRONMENT, environmentOfChild(ourPackage, threads))
+                .put(Protocol.WORK_FOLDER, logFolder(env).toString());
         ResourceInformation gpus = context.resourcesJMap().get("gpu");
         if (gpus != null) {
-            message.put(StartMessage.GPUS, String.join(",", gpus.addresses())).put(StartMessage.GPU_SOURCE, "spark");
+            message.put(Protocol.GPUS, String.join(",", gpus.addresses())).put(Protocol.GPU_SOURCE, "spark");
         }
         return message;
     }

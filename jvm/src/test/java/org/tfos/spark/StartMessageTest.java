@@ -19,33 +19,36 @@ class StartMessageTest {
         return String.format("%0" + 2 * out.size() + "x", new BigInteger(1, out.toByteArray()));
     }
 
-    private static byte[] ticket() {
-        return new byte[] {0x08, 0x14}; // field 1, the type: 20, START
+    private static final String TICKET = "02000000" + "0819"; // a frame; field 1, the type: 25
+    private static final String START = "081a"; // the type: 26
+
+    private static StartMessage message() {
+        return new StartMessage(new byte[] {0x08, 0x19});
     }
 
     @Test
-    void ticketAloneIsFramed() throws IOException {
-        assertEquals("02000000" + "0814", hex(new StartMessage(ticket())));
+    void ticketComesFirst() throws IOException {
+        assertEquals(TICKET + "02000000" + START, hex(message()));
     }
 
     @Test
     void numbersAreVarints() throws IOException {
-        assertEquals("04000000" + "0814" + "1800", hex(new StartMessage(ticket()).put(StartMessage.INDEX, 0)));
-        assertEquals("05000000" + "0814" + "18ac02", hex(new StartMessage(ticket()).put(StartMessage.INDEX, 300)));
-        StartMessage largest = new StartMessage(ticket()).put(StartMessage.PID, -1);
-        assertEquals("0d000000" + "0814" + "50" + "ffffffffffffffffff01", hex(largest));
+        assertEquals(TICKET + "04000000" + START + "1800", hex(message().put(Protocol.INDEX, 0)));
+        assertEquals(TICKET + "05000000" + START + "18ac02", hex(message().put(Protocol.INDEX, 300)));
+        StartMessage largest = message().put(Protocol.EXECUTOR_PID, -1);
+        assertEquals(TICKET + "0e000000" + START + "f801" + "ffffffffffffffffff01", hex(largest));
     }
 
     @Test
     void textsAreUtf8WithTheirLength() throws IOException {
-        StartMessage message = new StartMessage(ticket()).put(StartMessage.NODE_HOST, "a\u00e9");
-        assertEquals("08000000" + "0814" + "9a03" + "03" + "61c3a9", hex(message));
+        StartMessage message = message().put(Protocol.HOST, "a\u00e9");
+        assertEquals(TICKET + "07000000" + START + "2a" + "03" + "61c3a9", hex(message));
     }
 
     @Test
     void fieldsFollowInTheOrderGiven() throws IOException {
-        StartMessage message = new StartMessage(ticket()).put(StartMessage.CORES, 4).put(StartMessage.EXECUTOR, "0");
-        assertEquals("07000000" + "0814" + "3804" + "5a0130", hex(message));
+        StartMessage message = message().put(Protocol.CORES, 4).put(Protocol.EXECUTOR, "0");
+        assertEquals(TICKET + "09000000" + START + "d00104" + "f2010130", hex(message));
     }
 
     @Test
