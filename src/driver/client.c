@@ -59,15 +59,28 @@ void tfos_cluster_options_init(tfos_cluster_options *options)
 
 /* ---- the socket ---- */
 
-static tfos_status send_all(int socket, const uint8_t *bytes, size_t count, tfos_error *error)
+/* LIMIT: nothing was read at the other end for so long. */
+static tfos_status send_all(int socket, const uint8_t *bytes, size_t count, int64_t patience_ms, tfos_error *error)
 {
+    int64_t deadline = tfos__clock_ms() + patience_ms;
     while (count > 0) {
-        ssize_t sent = send(socket, bytes, count, MSG_NOSIGNAL);
-        if (sent < 0 && errno != EINTR) {
+        ssize_t sent = send(socket, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EINTR && errno != EAGAIN) {
             return tfos__fail_errno(error, errno, "cannot send to the process tfos");
         }
-        bytes += sent > 0 ? sent : 0;
-        count -= sent > 0 ? (size_t)sent : 0;
+        if (sent > 0) {
+            bytes += sent;
+            count -= (size_t)sent;
+            deadline = tfos__clock_ms() + patience_ms;
+            continue;
+        }
+        int64_t left = deadline - tfos__clock_ms();
+        struct pollfd wait = {.fd = socket, .events = POLLOUT};
+        if (left <= 0) {
+            return tfos__fail(error, TFOS_LIMIT, "the process tfos has read nothing for %" PRId64 " s",
+                              patience_ms / 1000);
+        }
+        poll(&wait, 1, (int)tfos__min_i64(left, 1000));
     }
     return TFOS_OK;
 }
@@ -101,16 +114,32 @@ static tfos_status fail_gone(const tfos_cluster *cluster, tfos_error *error)
                       (int)cluster->pid, how);
 }
 
+/* How long the coordinator may neither say nor read anything. */
+static int64_t patience_of(const tfos_cluster *cluster)
+{
+    return cluster->lease_ms > 0 ? cluster->lease_ms : OPEN_MS;
+}
+
+static tfos_status fail_frozen(tfos_cluster *cluster, int64_t silent_ms, tfos_error *error)
+{
+    cluster->close_ms = 0; /* who is frozen does not go by itself */
+    return tfos__fail(error, TFOS_IO,
+                      "the coordinator (pid %d) has been silent for %" PRId64
+                      " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",
+                      (int)cluster->pid, silent_ms / 1000);
+}
+
 tfos_status tfos__cluster_send(tfos_cluster *cluster, const tfos__message *message, tfos_error *error)
 {
     tfos__buffer frame = {0};
     tfos_status status = tfos__frame_append(message, &frame, error);
     if (status == TFOS_OK) {
         pthread_mutex_lock(&cluster->send_lock);
-        status = send_all(cluster->socket, frame.data, frame.size, NULL);
+        status = send_all(cluster->socket, frame.data, frame.size, patience_of(cluster), NULL);
         pthread_mutex_unlock(&cluster->send_lock);
         if (status != TFOS_OK) {
-            status = fail_gone(cluster, error);
+            status =
+                status == TFOS_LIMIT ? fail_frozen(cluster, patience_of(cluster), error) : fail_gone(cluster, error);
         }
     }
     tfos__secret_wipe(frame.data, frame.size);
@@ -142,11 +171,7 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
         if (ready <= 0) {
             int64_t now = tfos__clock_ms();
             if (cluster->lease_ms > 0 && now - cluster->heard_ms > cluster->lease_ms) {
-                cluster->close_ms = 0; /* who is frozen does not go by itself */
-                return tfos__fail(error, TFOS_IO,
-                                  "the coordinator (pid %d) has been silent for %" PRId64
-                                  " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",
-                                  (int)cluster->pid, (now - cluster->heard_ms) / 1000);
+                return fail_frozen(cluster, now - cluster->heard_ms, error);
             }
             if (now >= deadline) {
                 return TFOS_END;
@@ -170,7 +195,7 @@ static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *
 {
     tfos__buffer frame = {0};
     tfos_status status = tfos__plan_open(plan, options, &frame, error);
-    status = status == TFOS_OK ? send_all(cluster->socket, frame.data, frame.size, error) : status;
+    status = status == TFOS_OK ? send_all(cluster->socket, frame.data, frame.size, OPEN_MS, error) : status;
     tfos__secret_wipe(frame.data, frame.size);
     tfos__buffer_reset(&frame);
     return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, NULL, error) : status;
@@ -292,8 +317,8 @@ static tfos_status spawn_locked(tfos_cluster *cluster, const tfos__buffer *start
     TFOS_TRY(tfos__command_spawn(cluster->command, "node", environ, &pid, &socket, error));
     cluster->here[cluster->here_count].pid = pid;
     cluster->here[cluster->here_count++].socket = socket;
-    TFOS_TRY(send_all(socket, cluster->ticket.data, cluster->ticket.size, error));
-    return send_all(socket, start->data, start->size, error);
+    TFOS_TRY(send_all(socket, cluster->ticket.data, cluster->ticket.size, OPEN_MS, error));
+    return send_all(socket, start->data, start->size, OPEN_MS, error);
 }
 
 tfos_status tfos_cluster_spawn(tfos_cluster *cluster, int32_t index, tfos_error *error)

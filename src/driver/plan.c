@@ -43,31 +43,6 @@ static tfos_status roles_of(const tfos_cluster_options *options, tfos__roles *ro
     return tfos__roles_check(roles, error);
 }
 
-/* "9997", "9997-9999" or nothing. */
-static tfos_status parse_ports(const char *text, const char *setting, uint64_t *first, uint64_t *last,
-                               tfos_error *error)
-{
-    unsigned from;
-    unsigned to;
-    int used = 0;
-    *first = *last = 0;
-    if (text == NULL || text[0] == '\0') {
-        return TFOS_OK;
-    }
-    if (sscanf(text, "%u%n", &from, &used) == 1 && text[used] == '\0') {
-        to = from;
-    } else if (sscanf(text, "%u-%u%n", &from, &to, &used) != 2 || text[used] != '\0') {
-        from = to = UINT_MAX;
-    }
-    if (from > UINT16_MAX || to > UINT16_MAX || to < from) {
-        return tfos__fail(error, TFOS_INVALID, "%s must be a port or a range such as 9997-9999, found '%s'", setting,
-                          tfos__printable_of(text, strlen(text)).text);
-    }
-    *first = from;
-    *last = to;
-    return TFOS_OK;
-}
-
 /* Words joined with NUL between them. */
 static tfos_status join(const char *const *words, tfos__buffer *out, tfos_error *error)
 {
@@ -101,10 +76,11 @@ tfos_status tfos__plan_make(const tfos_cluster_options *options, tfos__plan *out
     TFOS_TRY(roles_of(options, &out->roles, error));
     TFOS_TRY(check_slots(options, error));
     TFOS_TRY(check_settings(options->settings, error));
-    TFOS_TRY(parse_ports(tfos__setting_text(TFOS__SETTING_SERVER_PORT, options->settings),
-                         "server.port (TFOS_SERVER_PORT)", &out->port_first, &out->port_last, error));
-    TFOS_TRY(parse_ports(tfos__setting_text(TFOS__SETTING_STATUS_PORT, options->settings),
-                         "status.port (TFOS_STATUS_PORT)", &out->status_port_first, &out->status_port_last, error));
+    out->ports.setting = "server.port (TFOS_SERVER_PORT)";
+    out->status_ports.setting = "status.port (TFOS_STATUS_PORT)";
+    TFOS_TRY(tfos__ports_parse(tfos__setting_text(TFOS__SETTING_SERVER_PORT, options->settings), &out->ports, error));
+    TFOS_TRY(
+        tfos__ports_parse(tfos__setting_text(TFOS__SETTING_STATUS_PORT, options->settings), &out->status_ports, error));
     TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_BEAT_MS, options->settings, &out->beat_ms, error));
     TFOS_TRY(tfos__setting_number(TFOS__SETTING_CLUSTER_LEASE_MS, options->settings, &out->lease_ms, error));
     TFOS_TRY(tfos__setting_number(TFOS__SETTING_NODE_KILL_MS, options->settings, &out->kill_ms, error));
@@ -132,10 +108,10 @@ tfos_status tfos__plan_open(const tfos__plan *plan, const tfos_cluster_options *
     tfos__message_put_text(&message, TFOS__FIELD_KEY, (const char *)plan->key, sizeof plan->key);
     tfos__message_put_string(&message, TFOS__FIELD_CLUSTER, plan->name);
     tfos__message_put_string(&message, TFOS__FIELD_HOST, plan->host);
-    tfos__message_put_number(&message, TFOS__FIELD_PORT, plan->port_first);
-    tfos__message_put_number(&message, TFOS__FIELD_PORT_LAST, plan->port_last);
-    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT, plan->status_port_first);
-    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT_LAST, plan->status_port_last);
+    tfos__message_put_number(&message, TFOS__FIELD_PORT, plan->ports.first);
+    tfos__message_put_number(&message, TFOS__FIELD_PORT_LAST, plan->ports.last);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT, plan->status_ports.first);
+    tfos__message_put_number(&message, TFOS__FIELD_STATUS_PORT_LAST, plan->status_ports.last);
     tfos__message_put_number(&message, TFOS__FIELD_NODES, plan->roles.nodes);
     tfos__message_put_number(&message, TFOS__FIELD_PS, plan->roles.ps);
     tfos__message_put_string(&message, TFOS__FIELD_MASTER, plan->roles.master);

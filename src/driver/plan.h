@@ -5,15 +5,14 @@
 
 #include "base/tls.h"
 #include "driver/roles.h"
+#include "net/listen.h"
 
 typedef struct tfos__plan {
     tfos__roles roles;
     uint8_t key[TFOS__KEY_BYTES];
     char name[64];
-    uint64_t port_first;
-    uint64_t port_last;
-    uint64_t status_port_first;
-    uint64_t status_port_last;
+    tfos__ports ports;
+    tfos__ports status_ports;
     int64_t beat_ms;
     int64_t lease_ms;
     int64_t kill_ms;

@@ -497,6 +497,9 @@ static tfos_status next(tfos_feed *feed, const tfos_feed_want *want, bool *hungr
             *hungry = true;
             if (intake->hungry++ == 0) {
                 tfos__bell_set_hungry(intake->bell, tfos__clock_ns());
+                if (intake->node != NULL) {
+                    tfos__bell_ring(intake->node);
+                }
             }
         }
         tfos__intake_wait(intake, seen);

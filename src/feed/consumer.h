@@ -69,6 +69,7 @@ typedef struct tfos__intake {
     int socket;
     pid_t owner; /* a fork of it has no part in the feed */
     tfos__bell *bell;
+    tfos__bell *node; /* to be rung when we begin to starve; NULL: nobody wants to know */
     bool ended;
     size_t hungry; /* threads that wait for rows */
     tfos__queue *queues;

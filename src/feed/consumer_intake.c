@@ -340,7 +340,7 @@ void tfos__intake_exit(tfos__intake *intake, bool *busy)
 
 /* ---- making one ---- */
 
-/* The node's first packet has our bell. It was sent before this process was started. */
+/* The node's first packet has our bell, and its own. It was sent before this process was started. */
 static tfos_status receive_bell(tfos__intake *intake, tfos_error *error)
 {
     tfos__packet packet;
@@ -352,6 +352,7 @@ static tfos_status receive_bell(tfos__intake *intake, tfos_error *error)
         status = tfos__fail(error, TFOS_CORRUPT, "the node did not send a bell to its program");
     } else if (status == TFOS_OK) {
         status = adopt_bell(&fds[0], &intake->bell, error);
+        status = status == TFOS_OK && fds[1] >= 0 ? adopt_bell(&fds[1], &intake->node, error) : status;
     }
     tfos__packet_close_fds(fds);
     return status;
@@ -404,6 +405,7 @@ void tfos__intake_free(tfos__intake *intake)
         free_queue(queue);
     }
     tfos__bell_free(intake->bell);
+    tfos__bell_free(intake->node);
     free(intake->done);
     close(intake->socket);
     pthread_cond_destroy(&intake->left);

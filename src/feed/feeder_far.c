@@ -8,8 +8,8 @@
  * The room of an entry is given back when the node has committed it to its own lane, so whatever is in the lane here
  * has not been acknowledged; rows count as consumed when the program there has consumed them. An entry is sent only
  * when the node has room for it: the node says how many bytes that are (the credit), so it never has to wait for its
- * program with what it was sent. Results that find no room are kept, for a producer may wait for room for its rows at
- * the same time. */
+ * program with what it was sent. Likewise for results: the stand-in says how many bytes of them there is room for, and
+ * a producer that waits for room for its rows takes its results meanwhile. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include "base/status.h"
 #include "feed/feeder.h"
 
-enum { CONNECT_MS = 8000, WAIT_MS = 100, ROOM_MS = 5 };
+enum { CONNECT_MS = 8000, WAIT_MS = 100 };
 
 struct tfos__stand_in {
     pthread_t thread;
@@ -48,9 +48,10 @@ struct tfos__stand_in {
     _Atomic uint64_t credit; /* bytes, since the beginning, that the node has room for; the producer looks, too */
     uint64_t consumed;       /* rows */
     bool ended;              /* LANE_END was sent */
-    tfos__buffer kept;       /* results that are not in the lane yet */
-    size_t kept_done;        /* bytes of them that are */
-    bool results_over;
+    uint8_t *result;         /* in the lane of results, where its pieces go; NULL: none was begun */
+    size_t result_bytes;
+    size_t result_done;
+    uint64_t room_said; /* bytes of results, since the beginning, that the node knows there is room for */
     bool hungry;
     bool met; /* the node has said how things are */
 };
@@ -91,6 +92,7 @@ static tfos_status hand_out_lane(tfos__stand_in *self, const tfos__message *mess
     TFOS_TRY(tfos__lane_new((size_t)bytes, &self->request.id, &self->lane, error));
     if (inference) {
         TFOS_TRY(tfos__lane_new((size_t)bytes, &self->request.id, &self->results, error));
+        self->room_said = tfos__lane_ring_bytes(self->results);
     }
     atomic_store(&self->credit, bytes);
     const int fds[] = {tfos__lane_fd(self->lane), inference ? tfos__lane_fd(self->results) : -1};
@@ -140,7 +142,9 @@ static tfos_status take_state(tfos__stand_in *self, const tfos__message *message
     self->acknowledged = acknowledged;
     atomic_store(&self->credit, credit);
     self->consumed = consumed;
-    self->results_over = (flags & TFOS__LANE_RESULTS_OVER) != 0;
+    if (self->results != NULL && (flags & TFOS__LANE_RESULTS_OVER) != 0) {
+        tfos__lane_close_head(self->results); /* they have all come: what is sent stays in order */
+    }
     if ((flags & TFOS__LANE_GIVEN_UP) != 0) {
         tfos__lane_close_tail(self->lane);
     } else if ((flags & TFOS__LANE_FENCED) != 0 && !self->ended) {
@@ -152,53 +156,59 @@ static tfos_status take_state(tfos__stand_in *self, const tfos__message *message
 
 /* ---- results ---- */
 
-static tfos_status keep_results(tfos__stand_in *self, const tfos__message *message, tfos_error *error)
+/* A piece of a result, straight into the lane: the node sends none for which it was not told that there is room. */
+static tfos_status take_result(tfos__stand_in *self, const tfos__message *message, tfos_error *error)
 {
     tfos__text piece = tfos__message_text(message, TFOS__FIELD_PIECE);
-    if (self->results == NULL) {
-        return tfos__fail(error, TFOS_CORRUPT, "%s sent results that nobody waits for", self->host);
+    uint64_t bytes = tfos__message_number(message, TFOS__FIELD_ENTRY_BYTES);
+    if (self->result == NULL) {
+        if (self->results == NULL || bytes == 0 || bytes % TFOS__LANE_ALIGN != 0 ||
+            bytes > tfos__lane_free_bytes(self->results)) {
+            return tfos__fail(error, TFOS_CORRUPT, "%s sent a result of %llu bytes for which there is no room",
+                              self->host, (unsigned long long)bytes);
+        }
+        TFOS_TRY(tfos__lane_reserve(self->results, (size_t)bytes, &self->result, error));
+        self->result_bytes = (size_t)bytes;
+        self->result_done = 0;
     }
-    return tfos__buffer_append(&self->kept, piece.at, piece.count, error);
+    if (piece.count > self->result_bytes - self->result_done) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s sent more bytes than its result has", self->host);
+    }
+    memcpy(self->result + self->result_done, piece.at, piece.count);
+    self->result_done += piece.count;
+    if (self->result_done < self->result_bytes) {
+        return TFOS_OK;
+    }
+    tfos__entry entry;
+    TFOS_TRY(tfos__entry_read(self->result, self->result_bytes, &entry, error));
+    if (entry.bytes != self->result_bytes) {
+        return tfos__fail(error, TFOS_CORRUPT, "%s sent a result of %zu bytes as one of %zu", self->host, entry.bytes,
+                          self->result_bytes);
+    }
+    self->result = NULL;
+    TFOS_TRY(tfos__lane_commit(self->results, entry.bytes, entry.rows, 0, error));
+    tfos__bell_ring(self->producer);
+    return TFOS_OK;
 }
 
-/* Puts whole entries of what was kept into the lane, as far as there is room. */
-static tfos_status pass_results(tfos__stand_in *self, bool *moved, tfos_error *error)
+/* Tells the node that the producer has taken results: when it has taken all, or a good part of what there is room for.
+ */
+static tfos_status say_room(tfos__stand_in *self, bool *moved, tfos_error *error)
 {
-    while (self->kept.size - self->kept_done >= TFOS__ENTRY_HEADER_BYTES) {
-        const uint8_t *from = self->kept.data + self->kept_done;
-        size_t there = self->kept.size - self->kept_done;
-        uint64_t bytes = tfos__entry_bytes_of(from);
-        uint8_t *to;
-        if (bytes > tfos__lane_ring_bytes(self->results)) {
-            return tfos__fail(error, TFOS_CORRUPT, "%s sent a result of %llu bytes", self->host,
-                              (unsigned long long)bytes);
-        }
-        if (bytes > there) {
-            break; /* its last pieces have not come */
-        }
-        tfos__entry entry;
-        TFOS_TRY(tfos__entry_read(from, there, &entry, error));
-        tfos_status status = tfos__lane_reserve(self->results, entry.bytes, &to, error);
-        if (status == TFOS_END) {
-            break;
-        }
-        TFOS_TRY(status);
-        memcpy(to, from, entry.bytes);
-        TFOS_TRY(tfos__lane_commit(self->results, entry.bytes, entry.rows, 0, error));
-        tfos__bell_ring(self->producer);
-        self->kept_done += entry.bytes;
-        *moved = true;
+    enum { PARTS = 8 };
+    tfos__lane_counts counts;
+    tfos__message message;
+    tfos__lane_count(self->results, &counts);
+    uint64_t ring = tfos__lane_ring_bytes(self->results);
+    uint64_t room = counts.tail + ring;
+    if (room == self->room_said || (room - self->room_said < ring / PARTS && counts.head != counts.tail)) {
+        return TFOS_OK;
     }
-    if (self->kept_done > 0 && self->kept_done * 2 >= self->kept.size) {
-        tfos__buffer_shift(&self->kept, self->kept_done);
-        self->kept_done = 0;
-    }
-    if (self->results_over && self->kept.size == self->kept_done) {
-        tfos__lane_close_head(self->results);
-        tfos__bell_ring(self->producer);
-        self->results_over = false;
-    }
-    return TFOS_OK;
+    self->room_said = room;
+    *moved = true;
+    tfos__message_init(&message, TFOS__MESSAGE_RESULTS_ROOM);
+    tfos__message_put_number(&message, TFOS__FIELD_CREDIT, room);
+    return tfos__dial_send(self->node, &message, error);
 }
 
 /* ---- listening ---- */
@@ -229,7 +239,7 @@ static tfos_status hear_node(tfos__stand_in *self, bool *moved, tfos_error *erro
             TFOS_TRY(take_state(self, &message, error));
             break;
         case TFOS__MESSAGE_ENTRY:
-            TFOS_TRY(keep_results(self, &message, error));
+            TFOS_TRY(take_result(self, &message, error));
             break;
         default:
             break;
@@ -331,13 +341,13 @@ static tfos_status work(tfos__stand_in *self, tfos_error *error)
         TFOS_TRY(status);
         TFOS_TRY(hear_node(self, &moved, error));
         if (self->results != NULL) {
-            TFOS_TRY(pass_results(self, &moved, error));
+            TFOS_TRY(say_room(self, &moved, error));
         }
         if (!moved) {
             struct pollfd waits[] = {{.fd = self->socket, .events = self->met ? POLLIN : 0},
                                      {.fd = self->wake, .events = POLLIN},
                                      {.fd = tfos__dial_socket(self->node), .events = POLLIN}};
-            poll(waits, 3, self->kept.size > self->kept_done ? ROOM_MS : WAIT_MS);
+            poll(waits, 3, self->met ? -1 : WAIT_MS);
         }
     }
     return TFOS_OK;
@@ -369,7 +379,6 @@ static void free_stand_in(tfos__stand_in *self)
     tfos__lane_free(self->results);
     tfos__bell_free(self->bell);
     tfos__bell_free(self->producer);
-    tfos__buffer_reset(&self->kept);
     tfos__secret_wipe(self->key, sizeof self->key);
     if (self->socket >= 0) {
         close(self->socket);

@@ -22,7 +22,8 @@
 
 typedef enum tfos__packet_kind {
     TFOS__PACKET_HELLO = 1, /* producer → node: token */
-    TFOS__PACKET_BELL,      /* node → both: fds: the bell of the child */
+    TFOS__PACKET_BELL,      /* node → both: fds: the bell of the child; to the child also the node's, to be
+                             * rung when it begins to starve */
     TFOS__PACKET_OPEN,      /* producer → node: id, queue, flags; fds: the producer's bell */
     TFOS__PACKET_LANE,      /* node → both: id, queue, flags; fds: lane; to the child also the producer's bell; with
                              * INFERENCE last of all the lane of the results */

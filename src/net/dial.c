@@ -171,13 +171,23 @@ static tfos_status connect_one(tfos__dial *dial, const struct addrinfo *address,
     return code == 0 ? TFOS_OK : tfos__fail_errno(error, code, "cannot connect to %s", dial->peer);
 }
 
+/* An address of IPv6 may come in brackets, as Spark writes it. */
+static void without_brackets(const char *host, char out[256])
+{
+    size_t bytes = strlen(host);
+    bool bracketed = bytes > 2 && host[0] == '[' && host[bytes - 1] == ']';
+    snprintf(out, 256, "%.*s", (int)(bracketed ? bytes - 2 : bytes), host + (bracketed ? 1 : 0));
+}
+
 static tfos_status connect_any(tfos__dial *dial, const char *host, uint16_t port, int64_t deadline, tfos_error *error)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     char service[8];
+    char name[256];
     snprintf(service, sizeof service, "%u", port);
-    int code = getaddrinfo(host, service, &hints, &found);
+    without_brackets(host, name);
+    int code = getaddrinfo(name, service, &hints, &found);
     if (code != 0) {
         return tfos__fail(error, TFOS_NOT_FOUND, "cannot find the address of %s: %s", dial->peer, gai_strerror(code));
     }

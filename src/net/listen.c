@@ -4,19 +4,45 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/status.h"
 
-enum { WAITING_MOST = 1024 }; /* connections that the kernel keeps until they are accepted */
+tfos_status tfos__ports_parse(const char *text, tfos__ports *out, tfos_error *error)
+{
+    char *end;
+    out->first = out->last = 0;
+    if (text == NULL || text[0] == '\0') {
+        return TFOS_OK;
+    }
+    errno = 0;
+    long first = strtol(text, &end, 10);
+    long last = first;
+    bool good = end != text;
+    if (good && *end == '-') {
+        const char *second = end + 1;
+        last = strtol(second, &end, 10);
+        good = end != second;
+    }
+    if (!good || *end != '\0' || errno != 0 || first < 1 || last > UINT16_MAX || first > last) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "%s must be a port from 1 to 65535 or a range such as 9997-9999, found '%s'", out->setting,
+                          tfos__printable_of(text, strlen(text)).text);
+    }
+    out->first = (uint16_t)first;
+    out->last = (uint16_t)last;
+    return TFOS_OK;
+}
 
 static bool find_address(const char *host, struct sockaddr_storage *out, socklen_t *bytes)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *found = NULL;
-    if (getaddrinfo(host[0] != '\0' ? host : NULL, "0", &hints, &found) != 0) {
+    if (getaddrinfo(host, "0", &hints, &found) != 0) {
         return false;
     }
     memcpy(out, found->ai_addr, found->ai_addrlen);
@@ -47,12 +73,16 @@ static uint16_t port_of(int socket_fd)
 static int try_port(const struct sockaddr_storage *address, socklen_t bytes)
 {
     int yes = 1;
+    int no = 0;
     int made = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0) {
         return -1;
     }
     setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(made, (const struct sockaddr *)address, bytes) != 0 || listen(made, WAITING_MOST) != 0) {
+    if (address->ss_family == AF_INET6) {
+        setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    }
+    if (bind(made, (const struct sockaddr *)address, bytes) != 0 || listen(made, SOMAXCONN) != 0) {
         int problem = errno;
         close(made);
         errno = problem;
@@ -80,9 +110,12 @@ static int try_ports(const char *host, const tfos__ports *ports)
 
 tfos_status tfos__listen(const char *host, const tfos__ports *ports, int *out, uint16_t *port, tfos_error *error)
 {
-    int made = try_ports(host, ports);
-    if (made < 0 && errno == EADDRNOTAVAIL) {
-        made = try_ports("", ports);
+    const char *const everywhere[] = {"::", "0.0.0.0"}; /* the first is for both families, where there is IPv6 */
+    bool named = host[0] != '\0';
+    int made = named ? try_ports(host, ports) : -1;
+    for (size_t i = 0; i < 2 && made < 0 && (!named || errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT); i++) {
+        made = try_ports(everywhere[i], ports);
+        named = true;
     }
     if (made < 0 && errno == EADDRINUSE) {
         return tfos__fail(error, TFOS_EXISTS, "every port from %u to %u on '%s' is in use; set %s to others",

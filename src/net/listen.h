@@ -12,8 +12,12 @@ typedef struct tfos__ports {
     const char *setting;
 } tfos__ports;
 
+/* "9997", "9997-9999", or NULL or empty for any. INVALID for nonsense, by the name of `out->setting`. */
+tfos_status tfos__ports_parse(const char *text, tfos__ports *out, tfos_error *error);
+
 /* A socket that listens and does not block, on `host` if that is an address of this machine, else (a name that only
- * others know, as behind a load balancer) on all addresses. EXISTS: every port is in use. */
+ * others know, as behind a load balancer, or empty) on all addresses, of IPv6 and IPv4. EXISTS: every port is in use.
+ */
 tfos_status tfos__listen(const char *host, const tfos__ports *ports, int *out, uint16_t *port, tfos_error *error);
 
 #endif

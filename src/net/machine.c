@@ -1,7 +1,9 @@
-/* The kernel's boot id: the same for all processes of a machine, in whatever container, until it is started again. */
+/* Who has the boot id of another machine shares no memory with it, whatever their hosts are called. */
 #include "net/machine.h"
 
 #include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,5 +15,19 @@ void tfos__machine_id(char out[64])
     out[strcspn(out, "\n")] = '\0';
     if (fd >= 0) {
         close(fd);
+    }
+}
+
+void tfos__address_name(const struct sockaddr *address, socklen_t bytes, char out[TFOS__ADDRESS_BYTES])
+{
+    static const char mapped[] = "::ffff:";
+    char host[64];
+    char port[8];
+    if (getnameinfo(address, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        snprintf(out, TFOS__ADDRESS_BYTES, "somebody");
+    } else if (strncmp(host, mapped, sizeof mapped - 1) == 0 && strchr(host, '.') != NULL) {
+        snprintf(out, TFOS__ADDRESS_BYTES, "%s:%s", host + sizeof mapped - 1, port);
+    } else {
+        snprintf(out, TFOS__ADDRESS_BYTES, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     }
 }

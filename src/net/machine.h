@@ -1,8 +1,15 @@
-/* The machine that a process runs on: an id that containers on it share, too. */
+/* The names of machines and addresses. */
 #ifndef TFOS_NET_MACHINE_H
 #define TFOS_NET_MACHINE_H
 
-/* Empty when the kernel does not tell. */
+#include <sys/socket.h>
+
+enum { TFOS__ADDRESS_BYTES = 80 };
+
+/* The kernel's boot id: the same for all processes of a machine, in whatever container, until it is started again. */
 void tfos__machine_id(char out[64]);
+
+/* "10.0.0.7:41234" or "[fe80::1]:41234", for people; an address of IPv4 in the clothes of IPv6 is shown without. */
+void tfos__address_name(const struct sockaddr *address, socklen_t bytes, char out[TFOS__ADDRESS_BYTES]);
 
 #endif

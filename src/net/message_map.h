@@ -103,7 +103,7 @@
     X(ENTRY_BYTES, 90, 0, "of the whole entry")                                                                        \
     X(PIECE, 91, 1 << 20, "the next bytes of it")                                                                      \
     X(COMMITTED, 92, 0, "bytes since the beginning that are in the node's lane")                                       \
-    X(CREDIT, 93, 0, "bytes since the beginning that it has room for")
+    X(CREDIT, 93, 0, "bytes since the beginning that the sender has room for")
 
 /* An attempt to feed a partition. */
 #define TFOS__ATTEMPT_FIELDS(F) F(FEED) F(EPOCH) F(PARTITION) F(TASK_ATTEMPT)
@@ -192,6 +192,7 @@
       F(ENTRY_BYTES) F(PIECE), )                                                                                       \
     X(LANE_END, 62, "producer → node elsewhere", "that was the last entry", , )                                        \
     X(LANE_STATE, 63, "node → producer elsewhere", "how far it is",                                                    \
-      F(COMMITTED) F(CREDIT) F(CONSUMED) F(HUNGRY) F(LANE_FLAGS), )
+      F(COMMITTED) F(CREDIT) F(CONSUMED) F(HUNGRY) F(LANE_FLAGS), )                                                    \
+    X(RESULTS_ROOM, 64, "producer → node elsewhere", "it has taken results out of their lane", F(CREDIT), )
 
 #endif

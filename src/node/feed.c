@@ -1,5 +1,5 @@
-/* The feed of a node: it makes the lanes and hands them to producers and to its child, and is itself not on the way of
- * the rows.
+/* The feed of a node: it makes the lanes and hands them to producers and to its child. Those on this machine write into
+ * their lanes themselves (feed_near.c); for those elsewhere the node does (feed_far.c).
  *
  * A lane lives from the moment when a producer has asked for it and there is memory, until the child has read it to its
  * end. It outlives its producer: what was committed is consumed. When a producer's socket closes, however that came,
@@ -8,12 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -217,13 +215,11 @@ static tfos_status hand_out(tfos__feed_producer *producer, tfos_error *error)
         tfos__feed_free_lane(node, lane);
         return status;
     }
-    status = tfos__packet_send(producer->socket, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
+    status = producer->tell(producer, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
     if (status != TFOS_OK) {
         tfos__feed_seal(node, lane); /* the child has it, and will say when it is done with it */
-        return status == TFOS_END ? tfos__fail(error, TFOS_IO, "a task does not read its socket") : status;
     }
-    tfos__bell_ring(lane->bell); /* it waits for its bell, not for its socket */
-    return TFOS_OK;
+    return status;
 }
 
 /* A queue that the child waits for must not starve because another one has all the memory. */
@@ -239,46 +235,44 @@ static bool queue_has_lane(const tfos__node_feed *feed, const char *queue)
 
 /* ---- producers ---- */
 
-static void on_producer_closed(uv_handle_t *handle)
+bool tfos__feed_enlist(tfos__feed_producer *producer)
 {
-    tfos__feed_producer *producer = handle->data;
-    tfos__bell_free(producer->bell);
-    free(producer);
+    tfos__node_feed *feed = producer->node->feed;
+    if (feed->producer_count >= PRODUCERS_MOST) {
+        return false;
+    }
+    producer->next = NULL;
+    producer->previous = feed->last_producer;
+    *(feed->last_producer != NULL ? &feed->last_producer->next : &feed->producers) = producer;
+    feed->last_producer = producer;
+    feed->producer_count++;
+    return true;
 }
 
 /* Its lanes are fenced: what it has committed stays, nothing is added. */
-static void lose_producer(tfos__feed_producer *producer)
+void tfos__feed_lose(tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
-    for (tfos__feed_producer **at = &feed->producers; *at != NULL; at = &(*at)->next) {
-        if (*at == producer) {
-            *at = producer->next;
-            feed->producer_count--;
-            break;
-        }
-    }
+    *(producer->previous != NULL ? &producer->previous->next : &feed->producers) = producer->next;
+    *(producer->next != NULL ? &producer->next->previous : &feed->last_producer) = producer->previous;
+    feed->producer_count--;
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
         if (lane->producer == producer) {
             tfos__feed_seal(producer->node, lane);
         }
     }
     tfos__bell_ring(feed->bell);
-    uv_poll_stop(&producer->poll);
-    close(producer->socket);
-    uv_close((uv_handle_t *)&producer->poll, on_producer_closed);
+    producer->leave(producer);
 }
 
-static void refuse_producer(tfos__feed_producer *producer, uint32_t flags, const char *why)
+void tfos__feed_refuse(tfos__feed_producer *producer, uint32_t flags, const char *why)
 {
     tfos__packet packet;
     tfos__packet_init(&packet, TFOS__PACKET_REFUSED);
     packet.flags = flags;
     snprintf(packet.text, sizeof packet.text, "%.*s", (int)sizeof packet.text - 1, why);
-    (void)tfos__packet_send(producer->socket, &packet, NULL, 0, NULL); /* if it does not read, its socket says it too */
-    if (producer->bell != NULL) {
-        tfos__bell_ring(producer->bell);
-    }
-    lose_producer(producer);
+    (void)producer->tell(producer, &packet, NULL, 0, NULL); /* if it does not listen, it sees that we leave it */
+    tfos__feed_lose(producer);
 }
 
 /* Whether there is memory, somebody reads, and the coordinator has said that the epoch has begun. */
@@ -293,36 +287,34 @@ static bool may_have_lane(const tfos__feed_producer *producer)
             !queue_has_lane(feed, producer->request.queue));
 }
 
-/* Gives the producer its lane, or lets it wait. */
-static void serve(tfos__feed_producer *producer)
+void tfos__feed_serve(tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
     const tfos__feed_record *record = find_record(feed, &producer->request.id.attempt);
     const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.attempt.feed);
     tfos_error error;
     if (record != NULL && record->fenced) {
-        refuse_producer(producer, 0, "another attempt has taken over this partition");
+        tfos__feed_refuse(producer, 0, "another attempt has taken over this partition");
     } else if (known != NULL && known->epoch > producer->request.id.attempt.epoch) {
-        refuse_producer(producer, 0, "its epoch is over");
+        tfos__feed_refuse(producer, 0, "its epoch is over");
     } else if (feed->child_ended) {
-        refuse_producer(producer, TFOS__PACKET_ENDED, "the program of this node has ended");
+        tfos__feed_refuse(producer, TFOS__PACKET_ENDED, "the program of this node has ended");
     } else if (may_have_lane(producer)) {
         producer->wants = false;
         tfos_status status = tfos__feed_record_of(feed, &producer->request.id.attempt, &error) != NULL
                                  ? hand_out(producer, &error)
                                  : TFOS_NO_MEMORY;
         if (status == TFOS_IO) {
-            lose_producer(producer); /* it has gone in the meantime */
+            tfos__feed_lose(producer); /* it has gone in the meantime */
         } else if (status != TFOS_OK) {
             tfos__node_note(producer->node, "cannot give a lane to a task: %s", error.message);
-            refuse_producer(producer, 0, error.message);
+            tfos__feed_refuse(producer, 0, error.message);
         }
     } else if (!producer->wants) {
         tfos__packet packet;
         tfos__packet_init(&packet, TFOS__PACKET_BUSY);
         producer->wants = true;
-        (void)tfos__packet_send(producer->socket, &packet, NULL, 0, NULL);
-        tfos__bell_ring(producer->bell);
+        (void)producer->tell(producer, &packet, NULL, 0, NULL);
     }
 }
 
@@ -331,114 +323,24 @@ void tfos__feed_serve_waiting(tfos__node_feed *feed)
     for (tfos__feed_producer *producer = feed->producers, *next; producer != NULL; producer = next) {
         next = producer->next;
         if (producer->wants) {
-            serve(producer);
+            tfos__feed_serve(producer);
         }
     }
 }
 
-static void greet_producer(tfos__feed_producer *producer, const tfos__packet *packet)
+int tfos__feed_accept(uv_poll_t *poll, int listener)
 {
-    tfos__node_feed *feed = producer->node->feed;
-    tfos__packet answer;
-    int bell = tfos__bell_fd(feed->bell);
-    if (packet->kind != TFOS__PACKET_HELLO || !tfos__secret_equal(packet->token, feed->token, sizeof feed->token)) {
-        refuse_producer(producer, 0, "it does not belong to this cluster");
-        return;
-    }
-    producer->greeted = true;
-    tfos__packet_init(&answer, TFOS__PACKET_BELL);
-    if (tfos__packet_send(producer->socket, &answer, &bell, 1, NULL) != TFOS_OK) {
-        lose_producer(producer);
-    }
-}
-
-static void hear_producer(tfos__feed_producer *producer, const tfos__packet *packet, int fds[TFOS__PACKET_FDS_MOST])
-{
-    tfos_error error;
-    if (!producer->greeted) {
-        greet_producer(producer, packet);
-        return;
-    }
-    if (packet->kind != TFOS__PACKET_OPEN || producer->bell != NULL) {
-        refuse_producer(producer, 0, "it asked for something that a task does not ask for");
-        return;
-    }
-    int bell = fds[0];
-    fds[0] = -1;
-    if (tfos__bell_adopt(bell, &producer->bell, &error) != TFOS_OK) {
-        refuse_producer(producer, 0, error.message);
-        return;
-    }
-    producer->request = *packet;
-    serve(producer);
-}
-
-static void on_producer(uv_poll_t *poll, int code, int events)
-{
-    tfos__feed_producer *producer = poll->data;
-    tfos__packet packet;
-    int fds[TFOS__PACKET_FDS_MOST];
-    (void)events;
-    tfos_status status = code == 0 ? tfos__packet_receive(producer->socket, &packet, fds, NULL) : TFOS_IO;
-    if (status == TFOS_OK) {
-        hear_producer(producer, &packet, fds);
-        tfos__packet_close_fds(fds);
-    } else if (status != TFOS_END) {
-        tfos__node_feed *feed = producer->node->feed;
-        lose_producer(producer);
-        tfos__feed_serve_waiting(feed); /* lanes that are sealed may need less memory */
-    }
-}
-
-static bool is_our_user(int socket)
-{
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == getuid();
-}
-
-int tfos__feed_accept(uv_poll_t *poll, int listener, int flags)
-{
-    int socket = accept4(listener, NULL, NULL, flags | SOCK_CLOEXEC);
+    int socket = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
         uv_poll_stop(poll);
     }
     return socket;
 }
 
-static void on_connection(uv_poll_t *poll, int code, int events)
-{
-    tfos__node *node = poll->data;
-    tfos__node_feed *feed = node->feed;
-    (void)code;
-    (void)events;
-    int socket = tfos__feed_accept(poll, feed->listener, SOCK_NONBLOCK);
-    if (socket < 0) {
-        return;
-    }
-    bool welcome = feed->producer_count < PRODUCERS_MOST && is_our_user(socket);
-    tfos__feed_producer *producer = welcome ? calloc(1, sizeof *producer) : NULL;
-    if (producer == NULL || uv_poll_init(&node->loop, &producer->poll, socket) != 0) {
-        free(producer);
-        close(socket);
-        return;
-    }
-    producer->node = node;
-    producer->socket = socket;
-    producer->poll.data = producer;
-    tfos__feed_producer **last = &feed->producers;
-    while (*last != NULL) {
-        last = &(*last)->next;
-    }
-    *last = producer;
-    feed->producer_count++;
-    uv_poll_start(&producer->poll, UV_READABLE, on_producer);
-}
-
 void tfos__feed_accept_again(tfos__node_feed *feed)
 {
-    if (!uv_is_active((uv_handle_t *)&feed->listener_poll)) {
-        uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection);
+    if (!uv_is_active((uv_handle_t *)&feed->near_poll)) {
+        tfos__feed_open_near(feed);
     }
     if (!uv_is_active((uv_handle_t *)&feed->far_poll)) {
         tfos__feed_open_door(feed);
@@ -446,27 +348,6 @@ void tfos__feed_accept_again(tfos__node_feed *feed)
 }
 
 /* ---- the start ---- */
-
-static tfos_status listen_for_producers(tfos__node_feed *feed, tfos_error *error)
-{
-    uint8_t random[TFOS__KEY_BYTES];
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    TFOS_TRY(tfos__key_make(random, error));
-    snprintf(feed->name, sizeof feed->name, "tfos-feed-");
-    for (size_t i = 0; i < 16; i++) {
-        snprintf(feed->name + strlen(feed->name), sizeof feed->name - strlen(feed->name), "%02x", random[i]);
-    }
-    size_t bytes = strlen(feed->name);
-    memcpy(address.sun_path + 1, feed->name, bytes);
-    feed->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (feed->listener < 0 ||
-        bind(feed->listener, (const struct sockaddr *)&address,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) != 0 ||
-        listen(feed->listener, SOMAXCONN) != 0) {
-        return tfos__fail_errno(error, errno, "cannot listen for Spark tasks");
-    }
-    return TFOS_OK;
-}
 
 tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error)
 {
@@ -487,18 +368,10 @@ tfos_status tfos__node_feed_begin(tfos__node *node, tfos_error *error)
     }
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_FEED_MEMORY_BYTES, -1, -1, &feed->memory_bytes, error));
     TFOS_TRY(tfos__bell_new(&feed->bell, error));
-    TFOS_TRY(listen_for_producers(feed, error));
-    int code = uv_poll_init(&node->loop, &feed->listener_poll, feed->listener);
-    feed->child_poll.data = feed->listener_poll.data = node;
+    feed->child_poll.data = node;
     uv_timer_init(&node->loop, &feed->settle_timer);
     feed->settle_timer.data = node;
-    code = code == 0 ? uv_poll_start(&feed->listener_poll, UV_READABLE, on_connection) : code;
-    if (code != 0) {
-        return tfos__fail_errno(error, -code, "cannot wait for Spark tasks");
-    }
-    tfos_status status = tfos__feed_listen_far(node, tfos__setting_text(TFOS__SETTING_FEED_PORT, NULL), error);
-    if (status != TFOS_OK) {
-        tfos__error_prefix(error, "the setting feed.port (TFOS_FEED_PORT)");
-    }
-    return status;
+    TFOS_TRY(tfos__feed_listen_near(node, error));
+    TFOS_TRY(tfos__feed_begin_far(node, error));
+    return tfos__feed_listen_far(node, tfos__setting_text(TFOS__SETTING_FEED_PORT, NULL), error);
 }

@@ -2,20 +2,29 @@
 #ifndef TFOS_NODE_FEED_H
 #define TFOS_NODE_FEED_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "feed/packet.h"
-#include "node/port.h"
 #include "node/state.h"
 
-typedef struct tfos__feed_producer {
-    struct tfos__feed_producer *next;
+/* Somebody who feeds, or waits for a lane: near (feed_near.c) or far (feed_far.c). */
+typedef struct tfos__feed_producer tfos__feed_producer;
+
+struct tfos__feed_producer {
+    tfos__feed_producer *next; /* came later */
+    tfos__feed_producer *previous;
     tfos__node *node;
-    uv_poll_t poll;
-    int socket;
-    bool greeted;
     bool wants; /* `request` waits for memory, or for the child to read its queue */
     tfos__packet request;
-    tfos__bell *bell; /* its own; NULL before it asked for a lane */
-} tfos__feed_producer;
+    tfos__bell *bell; /* that the child rings for it; NULL before it asked for a lane */
+
+    /* Tells it LANE, BUSY or REFUSED. IO: it is gone, or does not listen. */
+    tfos_status (*tell)(tfos__feed_producer *producer, const tfos__packet *packet, const int *fds, size_t count,
+                        tfos_error *error);
+    /* Frees it, now or later. */
+    void (*leave)(tfos__feed_producer *producer);
+};
 
 typedef struct tfos__feed_lane {
     struct tfos__feed_lane *next;
@@ -66,26 +75,41 @@ typedef struct tfos__feed_pending {
     int fds[TFOS__PACKET_FDS_MOST]; /* ours; -1 behind the last */
 } tfos__feed_pending;
 
-/* Somebody elsewhere who has not shown the key yet. */
+/* Somebody elsewhere who has not shown the key yet, and who has. */
 typedef struct tfos__feed_stranger tfos__feed_stranger;
+typedef struct tfos__feed_visitor tfos__feed_visitor;
 
 typedef struct tfos__node_feed {
     char name[64];
     uint8_t token[TFOS__KEY_BYTES];
     char machine[64];
-    int listener;
-    uv_poll_t listener_poll;
-    tfos__port far; /* where producers elsewhere come */
+    int near_socket; /* where producers of this machine come … */
+    uv_poll_t near_poll;
+    int far_socket; /* … and those of others */
+    uint16_t far_port;
     uv_poll_t far_poll;
     tfos__tls_context *tls;         /* for them */
     tfos__feed_stranger *strangers; /* in the order in which they came */
     size_t stranger_count;
-    uv_timer_t door_timer;  /* for the first of them … */
-    int64_t handshake_ms;   /* … who has so much time */
-    uint64_t refused;       /* connections, so far … */
-    unsigned refusals_told; /* … and a bit for each kind that was noted */
-    tfos__bell *bell;       /* of the child */
-    int child;              /* our end of the child's socket; -1: there is none */
+    uv_timer_t door_timer;        /* for the first of them … */
+    int64_t handshake_ms;         /* … who has so much time */
+    uint64_t refused;             /* connections, so far … */
+    unsigned refusals_told;       /* … and a bit for each kind that was noted */
+    tfos__feed_visitor *visitors; /* those with a lane first */
+    tfos__feed_visitor *last_visitor;
+    tfos__bell *far_bell;     /* that the child rings for them, and when it starves */
+    pthread_t far_thread;     /* sleeps at the bell … */
+    bool far_listens;         /* … if there is one … */
+    uint32_t far_seen;        /* … what it has heard before it began … */
+    atomic_bool far_quiet;    /* … and is to end */
+    uv_async_t far_async;     /* what it wakes */
+    uv_prepare_t far_prepare; /* before the loop sleeps, visitors who were touched are looked at */
+    bool far_touched;         /* some were */
+    uv_timer_t far_timer;
+    bool far_leaving; /* the node is about to exit */
+    bool far_told;    /* that somebody was sent away */
+    tfos__bell *bell; /* of the child */
+    int child;        /* our end of the child's socket; -1: there is none */
     uv_poll_t child_poll;
     bool child_ended;
     tfos__feed_pending *pending;
@@ -99,6 +123,7 @@ typedef struct tfos__node_feed {
     size_t epoch_count;
     size_t epoch_capacity;
     tfos__feed_producer *producers; /* in the order in which they came */
+    tfos__feed_producer *last_producer;
     size_t producer_count;
     tfos__feed_lane *lanes;
     size_t lane_count;
@@ -141,10 +166,27 @@ tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
 /* The coordinator has begun an epoch of a feed: producers of it may have lanes. */
 tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint64_t epoch, tfos_error *error);
 
-/* Accepts a connection; -1: there is none, or the process has as many files as it may have. Then nobody is accepted
- * before the next beat: those who wait in line would wake us without end. */
-int tfos__feed_accept(uv_poll_t *poll, int listener, int flags);
+/* Adds a producer. False: there are too many. */
+bool tfos__feed_enlist(tfos__feed_producer *producer);
+
+/* It has asked: gives it its lane, or lets it wait, or sends it away. */
+void tfos__feed_serve(tfos__feed_producer *producer);
+
+/* Sends it away, with a reason; or it has gone. Its lanes are fenced: what it has committed stays. */
+void tfos__feed_refuse(tfos__feed_producer *producer, uint32_t flags, const char *why);
+void tfos__feed_lose(tfos__feed_producer *producer);
+
+/* Accepts a connection, which does not block; -1: there is none, or the process has as many files as it may have. Then
+ * nobody is accepted before the next beat: those who wait in line would wake us without end. */
+int tfos__feed_accept(uv_poll_t *poll, int listener);
 void tfos__feed_accept_again(tfos__node_feed *feed);
+
+/* ---- feed_near.c: producers of this machine ---- */
+
+tfos_status tfos__feed_listen_near(tfos__node *node, tfos_error *error);
+
+/* Accepts again, after a pause. */
+void tfos__feed_open_near(tfos__node_feed *feed);
 
 /* ---- feed_settle.c: what has become of rows ---- */
 
@@ -163,6 +205,8 @@ tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_erro
 void tfos__feed_open_door(tfos__node_feed *feed);
 
 /* ---- feed_far.c: producers elsewhere ---- */
+
+tfos_status tfos__feed_begin_far(tfos__node *node, tfos_error *error);
 
 /* Takes over a connection whose other end has the key, and what it has said so far. */
 void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain);

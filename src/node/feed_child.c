@@ -187,7 +187,7 @@ int tfos__node_feed_child(tfos__node *node, tfos_error *error)
 {
     tfos__node_feed *feed = node->feed;
     int pair[2];
-    int bell = tfos__bell_fd(feed->bell);
+    const int bells[] = {tfos__bell_fd(feed->bell), tfos__bell_fd(feed->far_bell)};
     tfos__packet packet;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return -1;
@@ -200,7 +200,7 @@ int tfos__node_feed_child(tfos__node *node, tfos_error *error)
     }
     feed->child = pair[0];
     tfos__packet_init(&packet, TFOS__PACKET_BELL);
-    if (tfos__packet_send(feed->child, &packet, &bell, 1, error) != TFOS_OK) {
+    if (tfos__packet_send(feed->child, &packet, bells, 2, error) != TFOS_OK) {
         close_child(feed);
         close(pair[1]);
         errno = ENOMEM;
@@ -234,7 +234,7 @@ void tfos__node_feed_register(const tfos__node *node, tfos__message *message)
     if (node->feed != NULL) {
         tfos__message_put_string(message, TFOS__FIELD_FEED_NAME, node->feed->name);
         tfos__message_put_string(message, TFOS__FIELD_MACHINE, node->feed->machine);
-        tfos__message_put_number(message, TFOS__FIELD_FEED_PORT, node->feed->far.number);
+        tfos__message_put_number(message, TFOS__FIELD_FEED_PORT, node->feed->far_port);
     }
 }
 

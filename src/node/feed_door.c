@@ -4,7 +4,6 @@
  * a crowd that says nothing, or nonsense, cannot push out one that is half-way through its handshake. Only whoever has
  * the key becomes a visitor (feed_far.c). */
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -14,6 +13,8 @@
 #include "base/status.h"
 #include "feed/feeder.h"
 #include "net/dial.h"
+#include "net/listen.h"
+#include "net/machine.h"
 #include "node/feed.h"
 
 enum {
@@ -59,18 +60,14 @@ static void take_out(tfos__feed_stranger *stranger)
     uv_close((uv_handle_t *)&stranger->poll, on_closed);
 }
 
-static const char *name_of(const tfos__feed_stranger *stranger, char out[64])
+static const char *name_of(const tfos__feed_stranger *stranger, char out[TFOS__ADDRESS_BYTES])
 {
     struct sockaddr_storage address;
     socklen_t bytes = sizeof address;
-    char host[48];
-    char port[8];
-    if (getpeername(stranger->socket, (struct sockaddr *)&address, &bytes) != 0 ||
-        getnameinfo((const struct sockaddr *)&address, bytes, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    if (getpeername(stranger->socket, (struct sockaddr *)&address, &bytes) != 0) {
         return "somebody";
     }
-    snprintf(out, 64, "%s:%s", host, port);
+    tfos__address_name((const struct sockaddr *)&address, bytes, out);
     return out;
 }
 
@@ -78,7 +75,7 @@ static const char *name_of(const tfos__feed_stranger *stranger, char out[64])
 static void refuse(tfos__feed_stranger *stranger, refusal why, const char *text)
 {
     tfos__node_feed *feed = stranger->node->feed;
-    char name[64];
+    char name[TFOS__ADDRESS_BYTES];
     feed->refused++;
     if ((feed->refusals_told & 1u << why) == 0) {
         feed->refusals_told |= 1u << why;
@@ -229,7 +226,7 @@ static void on_knock(uv_poll_t *poll, int code, int events)
     tfos__node_feed *feed = node->feed;
     (void)code;
     (void)events;
-    int socket = tfos__feed_accept(poll, feed->far.socket, SOCK_NONBLOCK);
+    int socket = tfos__feed_accept(poll, feed->far_socket);
     if (socket >= 0) {
         let_in(node, socket);
     } else if (!uv_is_active((uv_handle_t *)poll) && make_room(feed)) {
@@ -242,17 +239,17 @@ void tfos__feed_open_door(tfos__node_feed *feed)
     uv_poll_start(&feed->far_poll, UV_READABLE, on_knock);
 }
 
-tfos_status tfos__feed_listen_far(tfos__node *node, const char *ports, tfos_error *error)
+tfos_status tfos__feed_listen_far(tfos__node *node, const char *wanted, tfos_error *error)
 {
     tfos__node_feed *feed = node->feed;
+    tfos__ports ports = {.setting = "feed.port (TFOS_FEED_PORT)"};
     TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, node->orders.key, TFOS__FEED_PLANE_PURPOSE, &feed->tls, error));
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_CLUSTER_HANDSHAKE_MS, -1, -1, &feed->handshake_ms, error));
-    TFOS_TRY(tfos__port_reserve(ports, &feed->far, error));
+    TFOS_TRY(tfos__ports_parse(wanted, &ports, error));
+    TFOS_TRY(tfos__listen("", &ports, &feed->far_socket, &feed->far_port, error));
     uv_timer_init(&node->loop, &feed->door_timer);
     feed->door_timer.data = node;
-    /* A crowd must not fill the line in which tasks wait. */
-    int code = listen(feed->far.socket, SOMAXCONN) == 0 ? 0 : -errno;
-    code = code == 0 ? uv_poll_init(&node->loop, &feed->far_poll, feed->far.socket) : code;
+    int code = uv_poll_init(&node->loop, &feed->far_poll, feed->far_socket);
     feed->far_poll.data = node;
     code = code == 0 ? uv_poll_start(&feed->far_poll, UV_READABLE, on_knock) : code;
     return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks of other hosts");

@@ -1,65 +1,56 @@
-/* Producers elsewhere, who have shown the key (feed_door.c). Each has a connection over TLS and a thread of its
- * own here, which is to this node what any producer on its machine is: it asks for a lane through the node's own Unix
- * socket, so that memory, fences and ends are dealt with in one place. The thread commits entries as they come and says
- * what has become of them, and how much room there is: nothing is sent that does not fit, so it always reads and
- * commits, whatever the program does. */
+/* Producers elsewhere: Spark tasks that come over the network, with the key. For each of them the node does what a task
+ * on this machine does for itself: it has a lane, writes into it the entries that the task sends, and sends back the
+ * results. All of it happens in the node's loop.
+ *
+ * A lane has bells and no descriptor that a loop could wait for. So all lanes of tasks elsewhere have one bell, the
+ * node's own; one thread sleeps at it, for all of them, and wakes the loop. The program rings it when it has given room
+ * back, when there are results, and when it begins to starve. Nobody looks at anything before that, or before the
+ * network has brought something: a task that is idle costs nothing.
+ *
+ * Nothing is sent for which there is no room: entries within the credit that the node gives, results within the credit
+ * that the task gives. So neither end ever waits for the other's program with what it was sent, and what lies in
+ * between is bounded by the lanes. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
+#include "feed/entry.h"
 #include "feed/feeder.h"
-#include "net/frame.h"
 #include "node/feed.h"
 #include "service/note.h"
 
 enum {
-    THREADS_MOST = 512, /* producers elsewhere at a time */
-    BUSY_MS = 2,        /* between looks at a lane that has rows, or results */
-    IDLE_MS = 50,       /* … that has none */
+    HUNGER_MS = 50,          /* between two words about hunger to those who have no lane */
+    BACKLOG_BYTES = 1 << 20, /* of results that wait for the network, in one connection */
+    LEAVE_MS = 2000,         /* for what is to be said before the node exits */
 };
 
-static atomic_int thread_count;
-static atomic_bool leaving; /* the node is about to exit */
-
-static bool is_leaving(void *context)
-{
-    (void)context;
-    return atomic_load(&leaving);
-}
-
-void tfos__feed_leave_far(const tfos__node *node)
-{
-    enum { PATIENCE_MS = 2000 };
-    if (node->feed != NULL && node->feed->refused > 1) {
-        tfos__note("%" PRIu64 " connections to the port of the feed did not show the key", node->feed->refused);
-    }
-    atomic_store(&leaving, true);
-    for (int waited = 0; waited < PATIENCE_MS && atomic_load(&thread_count) > 0; waited += 5) {
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-}
-
-typedef struct visitor {
-    char name[64]; /* of the node's Unix socket */
-    tfos__dial *dial;
-    tfos_feeder self; /* what we are to the node; only what feeder_place.c needs */
-    bool asked;
-    bool told;      /* that there is a lane */
-    bool busy;      /* … was told that there is none now */
+struct tfos__feed_visitor {
+    tfos__feed_producer base;
+    tfos__feed_visitor *next;
+    tfos__feed_visitor *previous;
+    tfos__link *link;
+    bool asked; /* for a lane */
+    bool left;  /* it is no producer any more … */
+    bool over;  /* … or will not be: nothing is heard or said */
+    bool dirty; /* there may be something to say */
+    tfos__lane *lane;
+    tfos__lane *results;
     uint8_t *entry; /* in the lane, where its pieces go; NULL: none was begun */
     size_t entry_bytes;
     size_t entry_done;
-    uint64_t committed; /* bytes, since the beginning */
-    bool ended;
+    uint64_t end_row;        /* of what was committed */
+    uint64_t committed;      /* bytes, since the beginning */
+    bool ended;              /* it has said that nothing more comes */
+    uint64_t results_sent;   /* bytes, since the beginning … */
+    uint64_t results_credit; /* … and for how many the task has room */
+    bool results_over;
 
     /* What was said last. */
     uint64_t said_committed;
@@ -67,36 +58,71 @@ typedef struct visitor {
     uint64_t said_consumed;
     uint64_t said_flags;
     bool said_hungry;
-} visitor;
+};
 
-static tfos__place *place_of(const visitor *v)
+static tfos__feed_visitor *visitor_of(tfos__feed_producer *base)
 {
-    return &v->self.places[0];
+    return (tfos__feed_visitor *)base; /* its first member */
 }
 
-/* ---- what has become of it ---- */
-
-static uint64_t flags_of(const visitor *v, const tfos__lane_counts *counts, bool results_over)
+static tfos__node_feed *feed_of(const tfos__feed_visitor *v)
 {
-    return (counts->given_up ? TFOS__LANE_GIVEN_UP : 0u) | (counts->fed_out && !v->ended ? TFOS__LANE_FENCED : 0u) |
-           (results_over ? TFOS__LANE_RESULTS_OVER : 0u);
+    return v->base.node->feed;
 }
 
-static tfos_status say_state(visitor *v, bool results_over, tfos_error *error)
+/* ---- who is there ---- */
+
+/* Those with a lane come first, in a list of which the bell concerns only these. */
+static void put_first(tfos__feed_visitor *v)
 {
-    const tfos__place *place = place_of(v);
+    tfos__node_feed *feed = feed_of(v);
+    v->previous = NULL;
+    v->next = feed->visitors;
+    *(v->next != NULL ? &v->next->previous : &feed->last_visitor) = v;
+    feed->visitors = v;
+}
+
+static void put_last(tfos__feed_visitor *v)
+{
+    tfos__node_feed *feed = feed_of(v);
+    v->next = NULL;
+    v->previous = feed->last_visitor;
+    *(v->previous != NULL ? &v->previous->next : &feed->visitors) = v;
+    feed->last_visitor = v;
+}
+
+static void take_out(tfos__feed_visitor *v)
+{
+    tfos__node_feed *feed = feed_of(v);
+    *(v->previous != NULL ? &v->previous->next : &feed->visitors) = v->next;
+    *(v->next != NULL ? &v->next->previous : &feed->last_visitor) = v->previous;
+}
+
+/* Something may have changed for it; it is looked at before the loop sleeps again. */
+static void touch(tfos__feed_visitor *v)
+{
+    v->dirty = true;
+    feed_of(v)->far_touched = true;
+}
+
+/* ---- what has become of its rows ---- */
+
+static void say_state(tfos__feed_visitor *v)
+{
     tfos__lane_counts counts = {0};
     tfos__message message;
-    bool hungry = tfos__bell_hungry(place->bell) != 0;
+    bool hungry = tfos__bell_hungry(feed_of(v)->bell) != 0;
     uint64_t credit = 0;
-    if (place->lane != NULL) {
-        tfos__lane_count(place->lane, &counts);
-        credit = counts.tail + tfos__lane_ring_bytes(place->lane);
+    if (v->lane != NULL) {
+        tfos__lane_count(v->lane, &counts);
+        credit = counts.tail + tfos__lane_ring_bytes(v->lane);
     }
-    uint64_t flags = flags_of(v, &counts, results_over);
+    uint64_t flags = (counts.given_up ? TFOS__LANE_GIVEN_UP : 0u) |
+                     (counts.fed_out && !v->ended ? TFOS__LANE_FENCED : 0u) |
+                     (v->results_over ? TFOS__LANE_RESULTS_OVER : 0u);
     if (v->committed == v->said_committed && credit == v->said_credit && counts.consumed_rows == v->said_consumed &&
         hungry == v->said_hungry && flags == v->said_flags) {
-        return TFOS_OK;
+        return;
     }
     v->said_committed = v->committed;
     v->said_credit = credit;
@@ -109,12 +135,12 @@ static tfos_status say_state(visitor *v, bool results_over, tfos_error *error)
     tfos__message_put_number(&message, TFOS__FIELD_CONSUMED, counts.consumed_rows);
     tfos__message_put_number(&message, TFOS__FIELD_HUNGRY, hungry ? 1 : 0);
     tfos__message_put_number(&message, TFOS__FIELD_LANE_FLAGS, flags);
-    return tfos__dial_send(v->dial, &message, error);
+    tfos__link_send(v->link, &message);
 }
 
 /* ---- results ---- */
 
-static tfos_status send_result(visitor *v, const uint8_t *bytes, size_t count, tfos_error *error)
+static void send_entry(tfos__feed_visitor *v, const uint8_t *bytes, size_t count)
 {
     for (size_t at = 0; at < count; at += TFOS__PIECE_BYTES) {
         size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
@@ -122,94 +148,114 @@ static tfos_status send_result(visitor *v, const uint8_t *bytes, size_t count, t
         tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
         tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, count);
         tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
-        TFOS_TRY(tfos__dial_send(v->dial, &message, error));
+        tfos__link_send(v->link, &message);
     }
-    return TFOS_OK;
 }
 
-/* Sends the next result, if there is one: what comes meanwhile must not wait for all of them. */
-static tfos_status send_results(visitor *v, bool *over, tfos_error *error)
+/* Sends what results there are, as far as the task and the network have room. */
+static tfos_status send_results(tfos__feed_visitor *v, tfos_error *error)
 {
-    const tfos__place *place = place_of(v);
-    const uint8_t *bytes;
-    size_t count;
-    bool fed_out;
-    *over = false;
-    if (place->results == NULL) {
-        return TFOS_OK;
-    }
-    TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
-    if (count > 0) {
+    while (v->results != NULL && !v->results_over && tfos__link_backlog(v->link) < BACKLOG_BYTES) {
+        const uint8_t *bytes;
+        size_t count;
+        bool fed_out;
         tfos__entry entry;
+        TFOS_TRY(tfos__lane_peek(v->results, &bytes, &count, &fed_out, error));
+        if (count == 0) {
+            v->results_over = fed_out;
+            break;
+        }
         TFOS_TRY(tfos__entry_read(bytes, count, &entry, error));
-        TFOS_TRY(send_result(v, bytes, entry.bytes, error));
-        tfos__lane_release(place->results, entry.bytes);
-        tfos__bell_ring(place->bell);
-        TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, &fed_out, error));
+        if (v->results_sent + entry.bytes > v->results_credit) {
+            break;
+        }
+        send_entry(v, bytes, entry.bytes);
+        v->results_sent += entry.bytes;
+        tfos__lane_release(v->results, entry.bytes);
+        tfos__bell_ring(feed_of(v)->bell);
     }
-    *over = fed_out && count == 0;
     return TFOS_OK;
 }
 
-static bool has_results(const visitor *v)
+/* ---- the end of a visit ---- */
+
+static void on_closed(tfos__link *link, const tfos_error *error, void *context)
 {
-    return place_of(v)->results != NULL && tfos__lane_used(place_of(v)->results) > 0;
+    tfos__feed_visitor *v = context;
+    tfos__node_feed *feed = feed_of(v);
+    (void)link;
+    (void)error; /* it is gone, whatever it was; its attempt ends, or the next one goes on */
+    take_out(v);
+    if (!v->left) {
+        tfos__feed_lose(&v->base);
+        tfos__feed_serve_waiting(feed);
+    }
+    tfos__lane_free(v->lane);
+    tfos__lane_free(v->results);
+    free(v);
 }
 
-static tfos_status say_all(visitor *v, tfos_error *error)
+static void leave(tfos__feed_producer *base)
 {
-    bool over;
-    TFOS_TRY(send_results(v, &over, error));
-    return say_state(v, over, error);
+    tfos__feed_visitor *v = visitor_of(base);
+    v->left = v->over = true;
+    if (v->link != NULL) {
+        tfos__link_close(v->link); /* nothing happens if it is closed already */
+    }
+}
+
+/* It has sent, or its program has written, what cannot be. */
+static void give_up(tfos__feed_visitor *v, const tfos_error *error)
+{
+    v->over = true;
+    tfos__node_note(v->base.node, "a task of another host (%s) is cut off: %s", tfos__link_peer(v->link),
+                    error->message);
+    tfos__link_close(v->link);
 }
 
 /* ---- entries ---- */
 
 /* Room in the lane for the whole entry: there is, for no task sends more than it was told. CANCELLED: the lane takes
  * nothing more. */
-static tfos_status begin_entry(visitor *v, uint64_t bytes, tfos_error *error)
+static tfos_status begin_entry(tfos__feed_visitor *v, uint64_t bytes, tfos_error *error)
 {
-    const tfos__place *place = place_of(v);
-    if (place->lane == NULL || bytes == 0 || bytes % TFOS__LANE_ALIGN != 0 ||
-        bytes > tfos__lane_ring_bytes(place->lane)) {
-        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent an entry of %llu bytes",
-                          (unsigned long long)bytes);
+    if (v->lane == NULL || bytes == 0 || bytes % TFOS__LANE_ALIGN != 0 || bytes > tfos__lane_ring_bytes(v->lane)) {
+        return tfos__fail(error, TFOS_CORRUPT, "it sent an entry of %" PRIu64 " bytes", bytes);
     }
     v->entry_bytes = (size_t)bytes;
     v->entry_done = 0;
-    tfos_status status = tfos__lane_reserve(place->lane, (size_t)bytes, &v->entry, error);
-    return status != TFOS_END ? status
-                              : tfos__fail(error, TFOS_CORRUPT,
-                                           "a task elsewhere sent an entry of %llu bytes, and there is room for %zu",
-                                           (unsigned long long)bytes, tfos__lane_free_bytes(place->lane));
+    tfos_status status = tfos__lane_reserve(v->lane, (size_t)bytes, &v->entry, error);
+    return status != TFOS_END
+               ? status
+               : tfos__fail(error, TFOS_CORRUPT, "it sent an entry of %" PRIu64 " bytes, and there is room for %zu",
+                            bytes, tfos__lane_free_bytes(v->lane));
 }
 
-static tfos_status commit_entry(visitor *v, tfos_error *error)
+static tfos_status commit_entry(tfos__feed_visitor *v, tfos_error *error)
 {
-    tfos__place *place = place_of(v);
     tfos__entry entry;
     TFOS_TRY(tfos__entry_read(v->entry, v->entry_bytes, &entry, error));
     if (entry.bytes != v->entry_bytes) {
-        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent an entry of %zu bytes as one of %zu", entry.bytes,
+        return tfos__fail(error, TFOS_CORRUPT, "it sent an entry of %zu bytes as one of %zu", entry.bytes,
                           v->entry_bytes);
     }
-    place->end_row = entry.rows > 0 ? entry.first_row + entry.rows : place->end_row;
-    TFOS_TRY(tfos__lane_commit(place->lane, entry.bytes, entry.rows, place->end_row, error));
-    tfos__bell_give(place->bell, entry.rows);
-    tfos__bell_ring(place->bell);
-    v->committed += entry.bytes;
+    v->end_row = entry.rows > 0 ? entry.first_row + entry.rows : v->end_row;
     v->entry = NULL;
+    TFOS_TRY(tfos__lane_commit(v->lane, entry.bytes, entry.rows, v->end_row, error));
+    tfos__bell_give(feed_of(v)->bell, entry.rows);
+    tfos__bell_ring(feed_of(v)->bell);
+    v->committed += entry.bytes;
     return TFOS_OK;
 }
 
-static tfos_status take_piece(visitor *v, const tfos__message *message, tfos_error *error)
+static tfos_status take_piece(tfos__feed_visitor *v, const tfos__message *message, tfos_error *error)
 {
     tfos__text piece = tfos__message_text(message, TFOS__FIELD_PIECE);
     if (v->entry == NULL) {
         TFOS_TRY(begin_entry(v, tfos__message_number(message, TFOS__FIELD_ENTRY_BYTES), error));
     }
     if (piece.count > v->entry_bytes - v->entry_done) {
-        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere sent more bytes than its entry has");
+        return tfos__fail(error, TFOS_CORRUPT, "it sent more bytes than its entry has");
     }
     memcpy(v->entry + v->entry_done, piece.at, piece.count);
     v->entry_done += piece.count;
@@ -218,205 +264,319 @@ static tfos_status take_piece(visitor *v, const tfos__message *message, tfos_err
 
 /* ---- the lane ---- */
 
-static tfos_status ask_for_lane(visitor *v, const tfos__message *message, tfos_error *error)
+static tfos_status adopt(int fd, tfos__lane **out, tfos_error *error)
 {
-    if (v->asked) {
-        return tfos__fail(error, TFOS_CORRUPT, "a task elsewhere asked for two lanes");
-    }
-    v->asked = true;
-    v->self.attempt = tfos__attempt_of(message);
-    v->self.flags = tfos__message_number(message, TFOS__FIELD_FEED_FLAGS);
-    tfos__message_copy(message, TFOS__FIELD_QUEUE, v->self.queue, sizeof v->self.queue);
-    return tfos__place_ask(&v->self, place_of(v), error);
+    int mine = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return mine >= 0 ? tfos__lane_adopt(mine, out, error) : tfos__fail_errno(error, errno, "cannot keep a lane");
 }
 
-static tfos_status say_refused(visitor *v, bool ended, const char *text, tfos_error *error)
+static tfos_status take_lane(tfos__feed_visitor *v, const int *fds, size_t count, tfos_error *error)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_LANE_REFUSED);
-    tfos__message_put_number(&message, TFOS__FIELD_ENDED, ended ? 1 : 0);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
-    return tfos__dial_send(v->dial, &message, error);
-}
-
-/* What the node says of the lane is passed on. */
-static tfos_status look_for_lane(visitor *v, tfos_error *error)
-{
-    tfos__place *place = place_of(v);
-    tfos__message message;
-    tfos_status status = tfos__place_hear(&v->self, place, error);
-    if (status == TFOS_CANCELLED && error != NULL) {
-        tfos_error told = *error;
-        TFOS_TRY(say_refused(v, false, told.message, error));
-        return status;
+    TFOS_TRY(adopt(fds[0], &v->lane, error));
+    if (count > 1) {
+        TFOS_TRY(adopt(fds[1], &v->results, error));
+        v->results_credit = tfos__lane_ring_bytes(v->results);
     }
-    TFOS_TRY(status);
-    if (place->finished) {
-        TFOS_TRY(say_refused(v, true, "the program of this node has ended", error));
-        return tfos__fail(error, TFOS_CANCELLED, "the program of this node has ended");
-    }
-    if (place->lane != NULL && !v->told) {
-        v->told = true;
-        tfos__message_init(&message, TFOS__MESSAGE_LANE_GRANTED);
-        tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, tfos__lane_ring_bytes(place->lane));
-        return tfos__dial_send(v->dial, &message, error);
-    }
-    if (place->busy && !v->busy) {
-        v->busy = true;
-        tfos__message_init(&message, TFOS__MESSAGE_LANE_BUSY);
-        return tfos__dial_send(v->dial, &message, error);
-    }
+    take_out(v);
+    put_first(v);
+    tfos__message_init(&message, TFOS__MESSAGE_LANE_GRANTED);
+    tfos__message_put_number(&message, TFOS__FIELD_LANE_BYTES, tfos__lane_ring_bytes(v->lane));
+    tfos__link_send(v->link, &message);
+    touch(v);
     return TFOS_OK;
 }
 
-/* ---- a visit ---- */
-
-static tfos_status hear(visitor *v, int64_t wait_ms, tfos_error *error)
+/* What a task on this machine would hear through its socket. */
+static tfos_status tell(tfos__feed_producer *base, const tfos__packet *packet, const int *fds, size_t count,
+                        tfos_error *error)
 {
+    tfos__feed_visitor *v = visitor_of(base);
     tfos__message message;
-    tfos_status status = tfos__dial_receive(v->dial, wait_ms, &message, error);
-    if (status == TFOS_END) {
-        return TFOS_OK;
-    }
-    TFOS_TRY(status);
-    switch (message.type) {
-    case TFOS__MESSAGE_LANE:
-        return ask_for_lane(v, &message, error);
-    case TFOS__MESSAGE_ENTRY:
-        return take_piece(v, &message, error);
-    case TFOS__MESSAGE_LANE_END:
-        if (place_of(v)->lane != NULL) {
-            v->ended = true;
-            tfos__lane_close_head(place_of(v)->lane);
-            tfos__bell_ring(place_of(v)->bell);
-        }
+    switch (packet->kind) {
+    case TFOS__PACKET_LANE:
+        return take_lane(v, fds, count, error);
+    case TFOS__PACKET_BUSY:
+        tfos__message_init(&message, TFOS__MESSAGE_LANE_BUSY);
+        tfos__link_send(v->link, &message);
         return TFOS_OK;
     default:
+        tfos__message_init(&message, TFOS__MESSAGE_LANE_REFUSED);
+        tfos__message_put_number(&message, TFOS__FIELD_ENDED, (packet->flags & TFOS__PACKET_ENDED) != 0 ? 1 : 0);
+        tfos__message_put_string(&message, TFOS__FIELD_TEXT, packet->text);
+        tfos__link_send(v->link, &message);
         return TFOS_OK;
     }
 }
 
-/* How long nothing needs to be looked at but the connection. A row that has no result yet may get one at any time. */
-static int64_t time_to_wait(const visitor *v)
+static tfos_status ask(tfos__feed_visitor *v, const tfos__message *message, tfos_error *error)
 {
-    const tfos__place *place = place_of(v);
-    tfos__lane_counts counts;
-    if (place->lane == NULL) {
-        return v->asked ? BUSY_MS : IDLE_MS;
+    tfos__packet *request = &v->base.request;
+    uint64_t flags = tfos__message_number(message, TFOS__FIELD_FEED_FLAGS);
+    if (v->asked) {
+        return tfos__fail(error, TFOS_CORRUPT, "it asked for two lanes");
     }
-    tfos__lane_count(place->lane, &counts);
-    uint64_t done = counts.consumed_rows;
-    if (place->results != NULL) {
-        tfos__lane_counts results;
-        tfos__lane_count(place->results, &results);
-        done = results.fed_rows < done ? results.fed_rows : done;
-        if (results.head != results.tail) {
-            return 0;
+    v->asked = true;
+    tfos__packet_init(request, TFOS__PACKET_OPEN);
+    request->id.attempt = tfos__attempt_of(message);
+    request->flags = (flags & TFOS__FEED_INFERENCE) != 0 ? TFOS__PACKET_INFERENCE : 0;
+    tfos__message_copy(message, TFOS__FIELD_QUEUE, request->queue, sizeof request->queue);
+    tfos__feed_serve(&v->base);
+    return TFOS_OK;
+}
+
+/* ---- what it says ---- */
+
+static tfos_status take_room(tfos__feed_visitor *v, const tfos__message *message, tfos_error *error)
+{
+    uint64_t credit = tfos__message_number(message, TFOS__FIELD_CREDIT);
+    if (v->results == NULL || credit < v->results_credit ||
+        credit > v->results_sent + tfos__lane_ring_bytes(v->results)) {
+        return tfos__fail(error, TFOS_CORRUPT, "it has room for results that it cannot have");
+    }
+    v->results_credit = credit;
+    return TFOS_OK;
+}
+
+static void end_lane(tfos__feed_visitor *v)
+{
+    if (v->lane != NULL) {
+        v->ended = true;
+        tfos__lane_close_head(v->lane);
+        tfos__bell_ring(feed_of(v)->bell);
+    }
+}
+
+static void on_message(tfos__link *link, const tfos__message *message, void *context)
+{
+    tfos__feed_visitor *v = context;
+    tfos_error error;
+    tfos_status status = TFOS_OK;
+    (void)link;
+    if (v->over) {
+        return;
+    }
+    switch (message->type) {
+    case TFOS__MESSAGE_LANE:
+        status = ask(v, message, &error);
+        break;
+    case TFOS__MESSAGE_ENTRY:
+        status = take_piece(v, message, &error);
+        break;
+    case TFOS__MESSAGE_LANE_END:
+        end_lane(v);
+        break;
+    case TFOS__MESSAGE_RESULTS_ROOM:
+        status = take_room(v, message, &error);
+        break;
+    default:
+        status = tfos__fail(&error, TFOS_CORRUPT, "it sent a message %s", tfos__message_name(message->type));
+        break;
+    }
+    if (status != TFOS_OK && status != TFOS_CANCELLED) {
+        give_up(v, &error);
+    } else {
+        touch(v); /* a lane that takes nothing more says so itself */
+    }
+}
+
+static void on_drained(tfos__link *link, void *context)
+{
+    (void)link;
+    touch(context);
+}
+
+/* ---- the loop ---- */
+
+static void look(tfos__feed_visitor *v)
+{
+    tfos_error error;
+    v->dirty = false;
+    if (v->over) {
+        return;
+    }
+    if (send_results(v, &error) != TFOS_OK) {
+        give_up(v, &error);
+        return;
+    }
+    say_state(v);
+    bool has_results = v->results != NULL && tfos__lane_used(v->results) > 0;
+    if (feed_of(v)->far_leaving && !has_results) {
+        tfos__link_close(v->link);
+    }
+}
+
+/* Before the loop sleeps: everybody for whom something may have changed. */
+static void on_prepare(uv_prepare_t *handle)
+{
+    const tfos__node *node = handle->data;
+    tfos__node_feed *feed = node->feed;
+    while (feed->far_touched) {
+        feed->far_touched = false;
+        for (tfos__feed_visitor *v = feed->visitors, *next; v != NULL; v = next) {
+            next = v->next;
+            if (v->dirty) {
+                look(v);
+            }
         }
     }
-    return done < counts.fed_rows ? BUSY_MS : IDLE_MS;
 }
 
-static tfos_status receive_visitor(visitor *v, tfos_error *error)
+/* Those without a lane hear of hunger now and then, for it comes and goes quickly; it is a hint for them. */
+static void on_hunger(uv_timer_t *timer)
 {
-    tfos__message here;
-    tfos__buffer list = {0};
-    tfos__message_init(&here, TFOS__MESSAGE_PLACE);
-    tfos__message_put_number(&here, TFOS__FIELD_INDEX, 0);
-    tfos__message_put_string(&here, TFOS__FIELD_HOST, "here");
-    tfos__message_put_string(&here, TFOS__FIELD_FEED_NAME, v->name);
-    tfos__message_put_number(&here, TFOS__FIELD_FEED_PORT, 0);
-    tfos__message_put_number(&here, TFOS__FIELD_HUNGRY, 0);
-    TFOS_TRY(tfos__bell_new(&v->self.bell, error));
-    v->self.local_most = 1;
-    tfos_status status = tfos__frame_append(&here, &list, error);
-    if (status == TFOS_OK) {
-        status = tfos__feeder_find_places(&v->self, (tfos__text){(const char *)list.data, list.size}, error);
-    }
-    tfos__buffer_reset(&list);
-    TFOS_TRY(status);
-    if (v->self.place_count != 1 || place_of(v)->socket < 0) {
-        return tfos__fail(error, TFOS_IO, "the node is going away");
-    }
-    for (;;) {
-        TFOS_TRY(say_all(v, error));
-        TFOS_TRY(hear(v, time_to_wait(v), error));
-        TFOS_TRY(look_for_lane(v, error));
+    const tfos__node *node = timer->data;
+    for (tfos__feed_visitor *v = node->feed->visitors; v != NULL; v = v->next) {
+        if (v->lane == NULL) {
+            touch(v);
+        }
     }
 }
 
-static void free_visitor(visitor *v)
+/* The bell has rung. */
+static void on_bell(uv_async_t *async)
 {
-    for (size_t i = 0; i < v->self.place_count; i++) {
-        tfos__place_reset(&v->self.places[i]);
+    const tfos__node *node = async->data;
+    tfos__node_feed *feed = node->feed;
+    tfos__feed_visitor *v = feed->visitors;
+    for (; v != NULL && v->lane != NULL; v = v->next) {
+        touch(v);
     }
-    free(v->self.places);
-    tfos__bell_free(v->self.bell);
-    tfos__dial_close(v->dial);
-    tfos__secret_wipe(v->self.token, sizeof v->self.token);
-    free(v);
+    if (v != NULL && !uv_is_active((uv_handle_t *)&feed->far_timer)) {
+        uv_timer_start(&feed->far_timer, on_hunger, HUNGER_MS, 0);
+    }
 }
 
-static void *run(void *context)
+/* ---- the thread that sleeps at the bell ---- */
+
+static void *listen_to_bell(void *context)
 {
-    visitor *v = context;
-    tfos_error error;
-    /* However it ends, the other side learns of it: by what was said, or because the connection closes. */
-    if (receive_visitor(v, &error) != TFOS_OK && v->told) {
-        while (say_all(v, NULL) == TFOS_OK && has_results(v)) {}
+    tfos__node_feed *feed = context;
+    uint32_t seen = feed->far_seen;
+    while (!atomic_load(&feed->far_quiet)) {
+        tfos__bell_wait(feed->far_bell, seen, -1);
+        uint32_t now = tfos__bell_read(feed->far_bell);
+        if (now != seen) {
+            seen = now;
+            uv_async_send(&feed->far_async);
+        }
     }
-    free_visitor(v);
-    atomic_fetch_sub(&thread_count, 1);
     return NULL;
 }
 
-static bool start_thread(visitor *v)
+static tfos_status start_listener(tfos__node_feed *feed, tfos_error *error)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
     sigset_t all;
     sigset_t before;
-    if (atomic_fetch_add(&thread_count, 1) >= THREADS_MOST || pthread_attr_init(&attributes) != 0) {
-        atomic_fetch_sub(&thread_count, 1);
-        return false;
+    if (feed->far_listens) {
+        return TFOS_OK;
     }
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    feed->far_seen = tfos__bell_read(feed->far_bell); /* now, not when the thread runs: visitors are looked at before */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, &attributes, run, v);
+    int code = pthread_create(&feed->far_thread, NULL, listen_to_bell, feed);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (code != 0) {
-        atomic_fetch_sub(&thread_count, 1);
+    feed->far_listens = code == 0;
+    return code == 0 ? TFOS_OK : tfos__fail_errno(error, code, "cannot start a thread");
+}
+
+/* ---- coming and going ---- */
+
+static tfos__feed_visitor *new_visitor(tfos__node *node, tfos_error *error)
+{
+    tfos__node_feed *feed = node->feed;
+    tfos__feed_visitor *v = calloc(1, sizeof *v);
+    if (v == NULL) {
+        tfos__fail_memory(error, sizeof *v);
+        return NULL;
     }
-    return code == 0;
+    v->base = (tfos__feed_producer){.node = node, .bell = feed->far_bell, .tell = tell, .leave = leave};
+    v->said_committed = UINT64_MAX; /* something is said at once */
+    if (start_listener(feed, error) != TFOS_OK) {
+        free(v);
+        return NULL;
+    }
+    if (!tfos__feed_enlist(&v->base)) {
+        tfos__fail(error, TFOS_LIMIT, "as many tasks feed this node as can");
+        free(v);
+        return NULL;
+    }
+    put_last(v);
+    return v;
 }
 
 void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tfos__buffer *plain)
 {
-    static const tfos__patience patience = {is_leaving, NULL};
-    const tfos__node_feed *feed = node->feed;
-    tfos__dial *dial;
+    static const tfos__link_events events = {.message = on_message, .closed = on_closed, .drained = on_drained};
     tfos_error error;
-    if (tfos__dial_adopt(socket, tls, plain, &patience, &dial, &error) != TFOS_OK) {
-        return; /* it sees that nobody is there */
-    }
-    visitor *v = calloc(1, sizeof *v);
+    tfos__feed_visitor *v = new_visitor(node, &error);
     if (v == NULL) {
-        tfos__dial_close(dial);
+        close(socket);
+        tfos__tls_free(tls);
+        tfos__buffer_reset(plain);
+    } else if (tfos__link_take(&node->loop, socket, tls, plain, &events, v, &v->link, &error) == TFOS_OK) {
+        touch(v);
+        return;
+    } else {
+        v->over = true;
+        tfos__feed_lose(&v->base);
+        take_out(v);
+        free(v);
+    }
+    if (!node->feed->far_told) {
+        node->feed->far_told = true;
+        tfos__node_note(node, "a task of another host is sent away: %s", error.message);
+    }
+}
+
+tfos_status tfos__feed_begin_far(tfos__node *node, tfos_error *error)
+{
+    tfos__node_feed *feed = node->feed;
+    TFOS_TRY(tfos__bell_new(&feed->far_bell, error));
+    int code = uv_async_init(&node->loop, &feed->far_async, on_bell);
+    code = code == 0 ? uv_timer_init(&node->loop, &feed->far_timer) : code;
+    code = code == 0 ? uv_prepare_init(&node->loop, &feed->far_prepare) : code;
+    code = code == 0 ? uv_prepare_start(&feed->far_prepare, on_prepare) : code;
+    feed->far_async.data = feed->far_timer.data = feed->far_prepare.data = node;
+    return code == 0 ? TFOS_OK : tfos__fail_errno(error, -code, "cannot wait for Spark tasks of other hosts");
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    const tfos__node *node = timer->data;
+    node->feed->far_leaving = false;
+}
+
+/* However it ends, tasks learn of it: by what is said now, or because the connection closes. */
+static void say_the_last(tfos__node *node)
+{
+    tfos__node_feed *feed = node->feed;
+    feed->far_leaving = true;
+    uv_timer_stop(&node->beat_timer);
+    uv_timer_start(&feed->far_timer, on_patience_over, LEAVE_MS, 0);
+    for (tfos__feed_visitor *v = feed->visitors; v != NULL; v = v->next) {
+        touch(v);
+    }
+    while (feed->visitors != NULL && feed->far_leaving) {
+        uv_run(&node->loop, UV_RUN_ONCE);
+    }
+}
+
+void tfos__feed_leave_far(tfos__node *node)
+{
+    tfos__node_feed *feed = node->feed;
+    if (feed == NULL) {
         return;
     }
-    v->dial = dial;
-    v->said_committed = UINT64_MAX; /* something is said at once */
-    memcpy(v->name, feed->name, sizeof v->name);
-    memcpy(v->self.token, feed->token, sizeof v->self.token);
-    if (!start_thread(v)) {
-        static bool told;
-        if (!told) {
-            told = true;
-            tfos__node_note(node, "a task of another host is sent away: as many feed this node as can (%d)",
-                            THREADS_MOST);
-        }
-        free_visitor(v);
+    if (feed->refused > 1) {
+        tfos__note("%" PRIu64 " connections to the port of the feed did not show the key", feed->refused);
+    }
+    if (feed->visitors != NULL) {
+        say_the_last(node);
+    }
+    if (feed->far_listens) {
+        atomic_store(&feed->far_quiet, true);
+        tfos__bell_ring(feed->far_bell);
+        pthread_join(feed->far_thread, NULL);
     }
 }

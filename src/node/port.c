@@ -13,13 +13,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "net/listen.h"
 
 static int listen_on(uint16_t number)
 {
@@ -47,42 +47,18 @@ static int listen_on(uint16_t number)
     return file;
 }
 
-static tfos_status parse_range(const char *text, uint16_t *first, uint16_t *last, tfos_error *error)
-{
-    char *end;
-    errno = 0;
-    long from = strtol(text, &end, 10);
-    long to = from;
-    bool good = end != text;
-    if (good && *end == '-') {
-        const char *second = end + 1;
-        to = strtol(second, &end, 10);
-        good = end != second;
-    }
-    if (!good || *end != '\0' || errno != 0 || from < 1 || to > UINT16_MAX || from > to) {
-        return tfos__fail(error, TFOS_INVALID, "expected a port from 1 to 65535 or a range like 9000-9010, found '%s'",
-                          tfos__printable_of(text, strlen(text)).text);
-    }
-    *first = (uint16_t)from;
-    *last = (uint16_t)to;
-    return TFOS_OK;
-}
-
 tfos_status tfos__port_reserve(const char *wanted, tfos__port *out, tfos_error *error)
 {
-    uint16_t first = 0;
-    uint16_t last = 0;
-    if (wanted != NULL && wanted[0] != '\0') {
-        TFOS_TRY(parse_range(wanted, &first, &last, error));
-    }
+    tfos__ports ports = {.setting = "it"};
     int file = -1;
     int code = 0;
-    for (unsigned number = first; number <= last && file < 0; number++) {
+    TFOS_TRY(tfos__ports_parse(wanted, &ports, error));
+    for (unsigned number = ports.first; number <= ports.last && file < 0; number++) {
         file = listen_on((uint16_t)number);
         code = errno;
     }
     if (file < 0) {
-        if (code == EADDRINUSE && first != 0) {
+        if (code == EADDRINUSE && ports.first != 0) {
             return tfos__fail(error, TFOS_EXISTS, "every port of '%s' is taken on this machine", wanted);
         }
         return tfos__fail_errno(error, code, "cannot reserve a TCP port");

@@ -264,8 +264,8 @@ void tfos__node_feed_end(tfos__node *node);
 /* Says what every attempt has fed here; before ENDED, behind which nobody can be asked. */
 void tfos__node_feed_say_all(tfos__node *node);
 
-/* Waits, for a moment, for the threads of producers elsewhere. */
-void tfos__feed_leave_far(const tfos__node *node);
+/* Says what producers elsewhere are to hear before the node exits, for a moment; after the loop has ended. */
+void tfos__feed_leave_far(tfos__node *node);
 
 /* Adds how many rows the program was fed, has taken and never will take. */
 void tfos__node_feed_count(const tfos__node *node, tfos__message *message);

@@ -3,7 +3,6 @@
  * has and then gives its handles back; a link that failed gives them back at once. */
 #include "service/link.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -15,6 +14,7 @@
 #include "base/status.h"
 #include "net/dial.h"
 #include "net/frame.h"
+#include "net/machine.h"
 
 struct tfos__link {
     union {
@@ -44,7 +44,7 @@ struct tfos__link {
     struct addrinfo *next;  /* … and the one to try when this one does not answer */
     bool reopening;         /* the socket is being replaced, to try that one */
     int cause;              /* the errno of the failure, if it has one */
-    char peer[80];
+    char peer[TFOS__ADDRESS_BYTES];
 };
 
 /* Bytes are taken from here before anything else is read, so the links of a loop share it. */
@@ -128,6 +128,8 @@ static void on_written(uv_write_t *request, int code)
         fail_uv(link, code, "cannot send to");
     } else if (link->closing && link->backlog == 0) {
         end(link);
+    } else if (!link->closing && link->backlog == 0 && link->events.drained != NULL) {
+        link->events.drained(link, link->context);
     }
 }
 
@@ -293,21 +295,9 @@ static void note_peer(tfos__link *link)
 {
     struct sockaddr_storage address;
     int bytes = sizeof address;
-    char host[INET6_ADDRSTRLEN] = "?";
-    unsigned port = 0;
-    if (uv_tcp_getpeername(&link->socket.tcp, (struct sockaddr *)&address, &bytes) != 0) {
-        return;
+    if (uv_tcp_getpeername(&link->socket.tcp, (struct sockaddr *)&address, &bytes) == 0) {
+        tfos__address_name((const struct sockaddr *)&address, (socklen_t)bytes, link->peer);
     }
-    if (address.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&address;
-        uv_ip4_name(in, host, sizeof host);
-        port = ntohs(in->sin_port);
-    } else if (address.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)&address;
-        uv_ip6_name(in, host, sizeof host);
-        port = ntohs(in->sin6_port);
-    }
-    snprintf(link->peer, sizeof link->peer, "%s:%u", host, port);
 }
 
 /* Begins to receive on a connected socket. */
@@ -423,6 +413,7 @@ static void free_unborn(uv_handle_t *handle)
     tfos__link *link = handle->data;
     if (--link->handles == 0) {
         tfos__tls_free(link->tls);
+        tfos__buffer_reset(&link->plain);
         free(link);
     }
 }
@@ -515,6 +506,39 @@ tfos_status tfos__link_adopt(uv_loop_t *loop, int socket, const tfos__link_event
         return abandon(link, error, code, "cannot use the socket of the driver");
     }
     *out = link;
+    return TFOS_OK;
+}
+
+tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain,
+                            const tfos__link_events *events, void *context, tfos__link **out, tfos_error *error)
+{
+    tfos_error mine;
+    error = error != NULL ? error : &mine;
+    tfos__link *link = make(loop, events, context, error);
+    if (link == NULL) {
+        close(socket);
+        tfos__tls_free(tls);
+        tfos__buffer_reset(plain);
+        return error->status;
+    }
+    uv_tcp_init(loop, &link->socket.tcp);
+    link->socket.handle.data = link;
+    link->tls = tls;
+    link->plain = *plain;
+    *plain = (tfos__buffer){0};
+    link->ready = true;
+    int code = uv_tcp_open(&link->socket.tcp, socket);
+    if (code != 0) {
+        close(socket);
+        return abandon(link, error, code, "cannot use the socket of a connection");
+    }
+    note_peer(link);
+    code = begin(link);
+    if (code != 0) {
+        return abandon(link, error, code, "cannot read from a connection");
+    }
+    *out = link;
+    take_frames(link);
     return TFOS_OK;
 }
 

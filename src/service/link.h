@@ -20,6 +20,7 @@ typedef struct tfos__link_events {
     void (*ready)(tfos__link *link, void *context); /* connected, and the peer has the key; may be NULL */
     void (*message)(tfos__link *link, const tfos__message *message, void *context);
     void (*closed)(tfos__link *link, const tfos_error *error, void *context);
+    void (*drained)(tfos__link *link, void *context); /* nothing waits to be sent any more; may be NULL */
 } tfos__link_events;
 
 enum {
@@ -39,6 +40,11 @@ tfos_status tfos__link_accept(uv_stream_t *listener, tfos__tls_context *tls, con
 /* Takes over a connected stream socket without TLS: the driver's end of a socket pair. */
 tfos_status tfos__link_adopt(uv_loop_t *loop, int socket, const tfos__link_events *events, void *context,
                              tfos__link **out, tfos_error *error);
+
+/* Takes over, whatever the result, a TCP connection whose handshake is over: its socket, its TLS, whose context must
+ * outlive it, and what was received. Messages that are in that are heard before the call returns. */
+tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain,
+                            const tfos__link_events *events, void *context, tfos__link **out, tfos_error *error);
 
 /* Sends, or notes the failure: `closed` follows. */
 void tfos__link_send(tfos__link *link, const tfos__message *message);

@@ -1,5 +1,5 @@
-/* close_range where the kernel has it (Linux 5.9), else one by one. The limit on cores is remembered in the process,
- * and so in the keeper, which is forked from it and starts the programs. */
+/* close_range where the kernel has it (Linux 5.9), else one by one. Limits are remembered in the process, and so in the
+ * keeper, which is forked from it and starts the programs. */
 #include "service/seclude.h"
 
 #include <dirent.h>
@@ -10,8 +10,42 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct rlimit core_before;
-static bool core_changed;
+typedef struct changed_limit {
+    int which;
+    struct rlimit before;
+    bool changed;
+} changed_limit;
+
+static changed_limit core = {.which = RLIMIT_CORE};
+static changed_limit files = {.which = RLIMIT_NOFILE};
+
+/* Only the soft limit: a hard one could not be taken back. */
+static void change(changed_limit *limit, rlim_t (*choose)(const struct rlimit *))
+{
+    limit->changed = getrlimit(limit->which, &limit->before) == 0;
+    if (limit->changed) {
+        setrlimit(limit->which,
+                  &(struct rlimit){.rlim_cur = choose(&limit->before), .rlim_max = limit->before.rlim_max});
+    }
+}
+
+static void undo(const changed_limit *limit)
+{
+    if (limit->changed) {
+        setrlimit(limit->which, &limit->before);
+    }
+}
+
+static rlim_t choose_none(const struct rlimit *before)
+{
+    (void)before;
+    return 0;
+}
+
+static rlim_t choose_most(const struct rlimit *before)
+{
+    return before->rlim_max;
+}
 
 static void close_from(unsigned first)
 {
@@ -35,16 +69,12 @@ static void close_from(unsigned first)
 void tfos__seclude(void)
 {
     close_from(STDERR_FILENO + 1);
-    core_changed = getrlimit(RLIMIT_CORE, &core_before) == 0;
-    if (core_changed) {
-        /* Not the hard limit: that could not be taken back. */
-        setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_cur = 0, .rlim_max = core_before.rlim_max});
-    }
+    change(&core, choose_none);
+    change(&files, choose_most);
 }
 
 void tfos__seclude_undo(void)
 {
-    if (core_changed) {
-        setrlimit(RLIMIT_CORE, &core_before);
-    }
+    undo(&core);
+    undo(&files);
 }

@@ -3,11 +3,11 @@
 #define TFOS_SERVICE_SECLUDE_H
 
 /* Closes every file but stdin, stdout and stderr: what a driver or an executor had open when it started us would stay
- * open for as long as we live (a port, a lock, the other end of somebody's pipe). And a crash leaves no core, which
- * would have the key in it. */
+ * open for as long as we live (a port, a lock, the other end of somebody's pipe). A crash leaves no core, which would
+ * have the key in it. And as many files can be opened as the system allows: each connection is one. */
 void tfos__seclude(void);
 
-/* For a program that we start: a crash leaves what it would have left without us. */
+/* For a program that we start: it has the limits that it would have without us. */
 void tfos__seclude_undo(void);
 
 #endif

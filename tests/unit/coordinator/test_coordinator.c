@@ -555,6 +555,30 @@ static void test_a_coordinator_that_is_frozen(void **state)
     close_scene(&s);
 }
 
+/* Likewise where the driver stands when it has something to say: it does not wait for ever until that is read. */
+static void test_a_coordinator_that_does_not_read(void **state)
+{
+    (void)state;
+    enum { ORDERS_MOST = 1000000 };
+    scene s;
+    tfos_error error;
+    setenv("TFOS_CLUSTER_LEASE_MS", "1000", 1);
+    start_two(&s);
+    unsetenv("TFOS_CLUSTER_LEASE_MS");
+    pid_t pid = coordinator_pid();
+    kill(pid, SIGSTOP);
+    int64_t start = now_ms();
+    tfos_status status = TFOS_OK;
+    for (int i = 0; i < ORDERS_MOST && status == TFOS_OK; i++) {
+        status = tfos_cluster_slots(s.cluster, i, NULL, &error);
+    }
+    assert_int_equal(status, TFOS_IO);
+    helper_expect_in(error.message, "has been silent for 5 s (cluster.lease_ms): it is frozen");
+    assert_true(now_ms() - start < 15000);
+    kill(pid, SIGKILL);
+    close_scene(&s);
+}
+
 static void test_nodes_stop_when_the_driver_closes(void **state)
 {
     (void)state;
@@ -597,7 +621,7 @@ static void test_wrong_orders(void **state)
     options.ps = 0;
     setenv("TFOS_SERVER_PORT", "99999", 1);
     assert_int_equal(tfos_cluster_open(&options, &cluster, &error), TFOS_INVALID);
-    helper_expect_in(error.message, "must be a port or a range such as 9997-9999, found '99999'");
+    helper_expect_in(error.message, "must be a port from 1 to 65535 or a range such as 9997-9999, found '99999'");
     unsetenv("TFOS_SERVER_PORT");
     options.command = "/nowhere/tfos";
     assert_int_equal(tfos_cluster_open(&options, &cluster, &error), TFOS_NOT_FOUND);
@@ -679,6 +703,7 @@ int main(void)
         cmocka_unit_test(test_a_spare_steps_in),
         cmocka_unit_test(test_a_coordinator_that_is_killed),
         cmocka_unit_test(test_a_coordinator_that_is_frozen),
+        cmocka_unit_test(test_a_coordinator_that_does_not_read),
         cmocka_unit_test(test_nodes_stop_when_the_driver_closes),
         cmocka_unit_test(test_wrong_orders),
         cmocka_unit_test(test_port_ranges),

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,67 +19,36 @@
 #include "feed/feeder.h"
 #include "helper_cluster.h"
 #include "helper_coordinator.h"
+#include "helper_fed_node.h"
 #include "helper_feed.h"
 
 enum { FEW_MS = 10000 };
 
-typedef struct scene {
-    helper_coordinator it;
-    helper_executor executor;
-    char self[512];
-    char rows[300]; /* the file of rows: the node's index is 3 */
-} scene;
-
-static scene *s;
+static helper_fed_node *s;
 
 static int open_scene(void **state)
 {
     (void)state;
     s = calloc(1, sizeof *s);
-    helper_coordinator_open(&s->it);
-    const char *temporary = getenv("TMPDIR");
-    snprintf(s->rows, sizeof s->rows, "%s/rows.XXXXXX", temporary != NULL ? temporary : "/tmp");
-    assert_non_null(mkdtemp(s->rows));
-    return readlink("/proc/self/exe", s->self, sizeof s->self - 1) > 0 ? 0 : -1;
+    return helper_fed_node_open(s);
 }
 
 static int close_scene(void **state)
 {
     (void)state;
-    helper_executor_kill(&s->executor);
-    helper_executor_close(&s->executor, &s->it);
-    helper_coordinator_close(&s->it);
-    unlink(s->rows);
-    *strrchr(s->rows, '/') = '\0';
-    rmdir(s->rows);
+    helper_fed_node_close(s);
     free(s);
     return 0;
 }
 
-/* A node whose program is one of helper_cluster.c; its rows go to the node's folder. */
 static void start_node(const char *mode, const char *const *settings)
 {
-    char folder[300];
-    snprintf(folder, sizeof folder, "%s", s->rows);
-    const char *const words[] = {s->self, "program", mode, "10", folder, NULL};
-    helper_start start = {.program = words};
-    for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
-        start.settings[i] = settings[i];
-    }
-    helper_executor_start(&s->executor, &s->it, &start);
-    strcat(s->rows, "/rows.3");
-    helper_wait_heard(&s->it, TFOS__MESSAGE_STATE, 1, FEW_MS);
-    assert_true(s->it.feed_name[0] != '\0');
-    assert_true(s->it.feed_port != 0);
+    helper_fed_node_start(s, mode, settings);
 }
 
 static void say_epoch(uint64_t epoch)
 {
-    tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_EPOCH);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, 1);
-    tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
-    tfos__link_send(s->it.link, &message);
+    helper_fed_node_say_epoch(s, epoch);
 }
 
 static void say_fence(uint64_t partition, uint64_t task)
@@ -211,19 +179,9 @@ static tfos_status put_numbers(producer *p, int64_t first, int64_t rows, bool wi
     return status;
 }
 
-/* ---- what the program has written down ---- */
-
-static bool has_numbers(void *context)
-{
-    struct stat info;
-    return stat(s->rows, &info) == 0 && info.st_size >= *(const int *)context * (int)sizeof(int64_t);
-}
-
 static void wait_for_numbers(int count)
 {
-    helper_wait(&s->it, has_numbers, &count, FEW_MS, "rows of the program");
-    helper_run_for(&s->it, 100);
-    assert_false(has_numbers(&(int){count + 1}));
+    helper_fed_node_wait(s, count);
 }
 
 /* ---- stories ---- */
