@@ -1,57 +1,11 @@
 /* Feeds: what the coordinator does with the ledger's decisions. */
 #include "coordinator/feeds_state.h"
-#include "net/frame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-
-enum {
-    FEEDS_KEPT = 2000,    /* for reports; a streaming job makes one for each batch, for ever */
-    FEEDS_MOST = 1 << 20, /* open at a time */
-    QUEUES_MOST = 1 << 16,
-    PLACES_BYTES = 1 << 20,
-};
-
-tfos__known_feed *tfos__feeds_find(const tfos__feeds *feeds, uint64_t number)
-{
-    for (size_t i = feeds->feed_count; i-- > 0;) {
-        if (feeds->feeds[i].number == number) {
-            return &feeds->feeds[i];
-        }
-    }
-    return NULL;
-}
-
-tfos__known_producer *tfos__feeds_find_producer(const tfos__feeds *feeds, uint64_t number)
-{
-    for (size_t i = feeds->producer_count; i-- > 0;) {
-        if (feeds->producers[i].number == number) {
-            return &feeds->producers[i];
-        }
-    }
-    return NULL;
-}
-
-tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name)
-{
-    for (size_t i = 0; i < feeds->queue_count; i++) {
-        if (strcmp(feeds->queues[i].name, name) == 0) {
-            return &feeds->queues[i];
-        }
-    }
-    if (feeds->queue_count >= QUEUES_MOST ||
-        tfos__array_reserve(&feeds->queues, feeds->queue_count, &feeds->queue_capacity, sizeof *feeds->queues, NULL) !=
-            TFOS_OK) {
-        return NULL;
-    }
-    tfos__known_queue *queue = &feeds->queues[feeds->queue_count++];
-    *queue = (tfos__known_queue){0};
-    snprintf(queue->name, sizeof queue->name, "%s", name);
-    return queue;
-}
 
 /* ---- what is said ---- */
 
@@ -86,61 +40,31 @@ void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *which, const tfos_er
 
 void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message)
 {
-    for (uint32_t i = 0; i < feeds->node_count; i++) {
-        if (feeds->nodes[i].known && !feeds->nodes[i].gone) {
-            feeds->calls.to_node(feeds->calls.context, i, message);
-        }
+    size_t count;
+    const uint32_t *alive = tfos__feeds_alive(feeds, &count);
+    for (size_t i = 0; i < count; i++) {
+        feeds->calls.to_node(feeds->calls.context, alive[i], message);
     }
 }
 
 /* ---- what the ledger wants ---- */
 
-/* The nodes that a producer may feed: those of its machine first. */
-static void list_places(const tfos__feeds *feeds, const tfos__known_producer *who, tfos__buffer *out)
-{
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < feeds->node_count && out->size < PLACES_BYTES - 1024; i++) {
-            const tfos__fed_node *node = &feeds->nodes[i];
-            tfos__node_view view;
-            tfos__message place;
-            bool near = strcmp(node->machine, who->machine) == 0;
-            if (!node->known || node->gone || near != (pass == 0)) {
-                continue;
-            }
-            tfos__roster_view(feeds->roster, i, &view);
-            tfos__message_init(&place, TFOS__MESSAGE_PLACE);
-            tfos__message_put_number(&place, TFOS__FIELD_INDEX, i);
-            tfos__message_put_string(&place, TFOS__FIELD_HOST, view.host);
-            tfos__message_put_string(&place, TFOS__FIELD_FEED_NAME, node->name);
-            tfos__message_put_number(&place, TFOS__FIELD_FEED_PORT, node->port);
-            tfos__message_put_number(&place, TFOS__FIELD_HUNGRY, node->starves ? 1 : 0);
-            if (tfos__frame_append(&place, out, NULL) != TFOS_OK) {
-                return;
-            }
-        }
-    }
-}
-
 /* It may feed, from row `fed` on. */
-static void grant(tfos__feeds *feeds, tfos__known_producer *who, tfos__known_feed *which, uint64_t fed)
+static void grant(tfos__feeds *feeds, tfos__known_producer *who, uint64_t fed)
 {
-    tfos__buffer places = {0};
+    const tfos__known_feed *which = who->feed;
+    const tfos__buffer *places = tfos__feeds_list_places(feeds, who);
     tfos__message message;
-    who->granted = true;
-    if (which->producers++ == 0) {
-        which->moved_ms = feeds->now_ms; /* before that there was nobody whose rows could be taken */
-    }
-    who->held_back = !tfos__feeds_is_read_by_all(feeds, which);
-    list_places(feeds, who, &places);
+    tfos__feeds_note_granted(feeds, who);
     tfos__message_init(&message, TFOS__MESSAGE_GRANTED);
     tfos__message_put_number(&message, TFOS__FIELD_FED_BEFORE, fed);
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
                              which->flags | (who->held_back ? TFOS__FEED_HELD_BACK : 0u));
     tfos__message_put_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS, which->timeout_ms);
     tfos__message_put_string(&message, TFOS__FIELD_QUEUE, which->queue);
-    tfos__message_put_text(&message, TFOS__FIELD_PLACES, places.size > 0 ? (const char *)places.data : "", places.size);
+    tfos__message_put_text(&message, TFOS__FIELD_PLACES, places->size > 0 ? (const char *)places->data : "",
+                           places->size);
     feeds->calls.to_producer(feeds->calls.context, who->number, &message);
-    tfos__buffer_reset(&places);
 }
 
 static void dismiss(tfos__feeds *feeds, uint64_t number, tfos__admission admission, const tfos_error *error)
@@ -159,10 +83,10 @@ static void on_answer(void *context, uint64_t number, tfos__admission admission,
 {
     tfos__feeds *feeds = context;
     tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
-    tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
+    tfos__known_feed *which = who != NULL ? who->feed : NULL;
     tfos__ledger_counts counts;
     if (admission == TFOS__ADMISSION_GRANTED && which != NULL) {
-        grant(feeds, who, which, fed);
+        grant(feeds, who, fed);
         return;
     }
     /* An attempt that comes too late, say, is refused, and nothing is wrong with the feed. */
@@ -222,7 +146,7 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
     const tfos__known_feed *which = tfos__feeds_find(feeds, number);
     tfos__message message;
     if (which != NULL && which->epoch == epoch && !tfos__feeds_is_inference(which)) {
-        tfos__known_queue *queue = tfos__feeds_queue(feeds, which->queue); /* it was made with the feed */
+        tfos__known_queue *queue = which->known_queue;
         queue->marks++;
         tfos__feeds_make_mark(queue, &message);
         tfos__feeds_tell_nodes(feeds, &message);
@@ -245,9 +169,8 @@ static void on_stop(void *context, uint64_t number)
 {
     tfos__feeds *feeds = context;
     const tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
-    const tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
     tfos__message message;
-    bool terminated = which != NULL && tfos__feeds_queue(feeds, which->queue)->terminated;
+    bool terminated = who != NULL && who->feed != NULL && who->feed->known_queue->terminated;
     tfos__message_init(&message, TFOS__MESSAGE_FEED_OVER);
     tfos__message_put_number(&message, TFOS__FIELD_TERMINATED, terminated ? 1 : 0);
     feeds->calls.to_producer(feeds->calls.context, number, &message);
@@ -265,10 +188,12 @@ bool tfos__feeds_is_inference(const tfos__known_feed *which)
 
 void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_error *error)
 {
+    const tfos__known_producer *each;
     tfos__ledger_break(feeds->ledger, which->number, error);
-    for (size_t i = 0; tfos__feeds_is_inference(which) && i < feeds->producer_count; i++) {
-        if (feeds->producers[i].feed == which->number) {
-            on_answer(feeds, feeds->producers[i].number, TFOS__ADMISSION_FAILED, 0, error);
+    if (tfos__feeds_is_inference(which)) {
+        TAILQ_FOREACH(each, &which->asking, among_asking)
+        {
+            on_answer(feeds, each->number, TFOS__ADMISSION_FAILED, 0, error);
         }
     }
     tfos__feeds_fail(feeds, which, error);
@@ -276,10 +201,12 @@ void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_e
 
 void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state)
 {
+    const tfos__known_producer *each;
     tfos__ledger_end(feeds->ledger, which->number);
-    for (size_t i = 0; tfos__feeds_is_inference(which) && i < feeds->producer_count; i++) {
-        if (feeds->producers[i].feed == which->number) {
-            on_stop(feeds, feeds->producers[i].number);
+    if (tfos__feeds_is_inference(which)) {
+        TAILQ_FOREACH(each, &which->asking, among_asking)
+        {
+            on_stop(feeds, each->number);
         }
     }
     tfos__feeds_tell_driver(feeds, which, state, NULL);
@@ -303,6 +230,10 @@ tfos_status tfos__feeds_new(tfos__roster *roster, const tfos__feeds_calls *calls
     };
     feeds->roster = roster;
     feeds->calls = *calls;
+    TAILQ_INIT(&feeds->open);
+    TAILQ_INIT(&feeds->granted);
+    TAILQ_INIT(&feeds->starving);
+    tfos__hunger_tick(feeds);
     feeds->node_count = tfos__roster_options_of(roster)->roles.nodes;
     feeds->nodes = calloc(feeds->node_count, sizeof *feeds->nodes);
     feeds->alive = calloc(feeds->node_count, sizeof *feeds->alive);
@@ -320,53 +251,13 @@ tfos_status tfos__feeds_new(tfos__roster *roster, const tfos__feeds_calls *calls
 void tfos__feeds_free(tfos__feeds *feeds)
 {
     if (feeds != NULL) {
-        for (size_t i = 0; i < feeds->feed_count; i++) {
-            free(feeds->feeds[i].schema);
-            free(feeds->feeds[i].unfit);
-        }
         tfos__ledger_free(feeds->ledger);
-        free(feeds->feeds);
-        free(feeds->queues);
-        free(feeds->producers);
-        free(feeds->nodes);
-        free(feeds->alive);
+        tfos__feeds_free_index(feeds);
         free(feeds);
     }
 }
 
 /* ---- the driver ---- */
-
-static bool is_being_fed(const tfos__feeds *feeds, uint64_t feed)
-{
-    for (size_t i = 0; i < feeds->producer_count; i++) {
-        if (feeds->producers[i].feed == feed) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Makes room by forgetting the oldest of those that are closed. */
-static void forget_old(tfos__feeds *feeds)
-{
-    size_t kept = 0;
-    size_t left = feeds->feed_count;
-    if (left < FEEDS_KEPT) {
-        return;
-    }
-    for (size_t i = 0; i < feeds->feed_count; i++) {
-        tfos__known_feed *each = &feeds->feeds[i];
-        if (left > FEEDS_KEPT / 2 && !each->open && !is_being_fed(feeds, each->number)) {
-            tfos__ledger_forget(feeds->ledger, each->number);
-            free(each->schema);
-            free(each->unfit);
-            left--;
-        } else {
-            feeds->feeds[kept++] = *each;
-        }
-    }
-    feeds->feed_count = kept;
-}
 
 static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, tfos_error *error)
 {
@@ -382,17 +273,14 @@ static tfos_status open_feed(tfos__feeds *feeds, const tfos__message *message, t
                                            .determinate = (flags & TFOS__FEED_DETERMINATE) != 0,
                                            .again = (flags & TFOS__FEED_AGAIN) != 0};
     tfos__message_copy(message, TFOS__FIELD_QUEUE, opened.queue, sizeof opened.queue);
-    forget_old(feeds);
-    if (feeds->feed_count >= FEEDS_MOST) {
-        return tfos__fail(error, TFOS_LIMIT, "a cluster has at most %d feeds", FEEDS_MOST);
-    }
-    if (tfos__feeds_queue(feeds, opened.queue) == NULL) {
-        return tfos__fail(error, TFOS_LIMIT, "no memory for another queue, or there are %d of them", QUEUES_MOST);
-    }
-    TFOS_TRY(tfos__array_reserve(&feeds->feeds, feeds->feed_count, &feeds->feed_capacity, sizeof *feeds->feeds, error));
+    tfos__feeds_forget_old(feeds);
     TFOS_TRY(tfos__ledger_open(feeds->ledger, &ledger_feed, error));
-    feeds->feeds[feeds->feed_count++] = opened;
-    return TFOS_OK;
+    tfos_status status = tfos__feeds_add(feeds, &opened, error);
+    if (status != TFOS_OK) {
+        tfos__ledger_close(feeds->ledger, opened.number);
+        tfos__ledger_forget(feeds->ledger, opened.number);
+    }
+    return status;
 }
 
 static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos__message *message)
@@ -442,7 +330,10 @@ static void close_feed(tfos__feeds *feeds, tfos__known_feed *which)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FEED_CLOSE);
     tfos__message_put_number(&message, TFOS__FIELD_FEED, which->number);
-    which->open = false;
+    if (which->open) {
+        which->open = false;
+        TAILQ_REMOVE(&feeds->open, which, among_open);
+    }
     tfos__feeds_tell_nodes(feeds, &message);
     tfos__ledger_close(feeds->ledger, which->number);
 }
@@ -460,7 +351,7 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
         }
         which = tfos__feeds_find(feeds, tfos__message_number(message, TFOS__FIELD_FEED));
         tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_OPEN, NULL);
-        if (feeds->stopped || tfos__feeds_queue(feeds, which->queue)->terminated) {
+        if (feeds->stopped || which->known_queue->terminated) {
             tfos__feeds_stop(feeds, which, feeds->stopped ? TFOS__FEED_STATE_ENDED : TFOS__FEED_STATE_TERMINATED);
         }
     } else if (message->type == TFOS__MESSAGE_EPOCH && which != NULL) {
@@ -494,7 +385,7 @@ bool tfos__feeds_view(const tfos__feeds *feeds, size_t at, tfos__feed_view *out)
     if (at >= feeds->feed_count) {
         return false;
     }
-    const tfos__known_feed *each = &feeds->feeds[at];
+    const tfos__known_feed *each = feeds->feeds[at];
     bool inference = tfos__feeds_is_inference(each);
     *out = (tfos__feed_view){.feed = each->number,
                              .queue = each->queue,

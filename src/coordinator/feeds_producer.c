@@ -22,7 +22,7 @@ static bool is_abandoned(tfos__feeds *feeds, const tfos__attempt *attempt, tfos_
 {
     const tfos__known_feed *which = tfos__feeds_find(feeds, attempt->feed);
     tfos__ledger_counts counts;
-    if (which == NULL || !tfos__feeds_is_inference(which) || tfos__feeds_queue(feeds, which->queue)->terminated ||
+    if (which == NULL || !tfos__feeds_is_inference(which) || which->known_queue->terminated ||
         !tfos__ledger_count(feeds->ledger, which->number, &counts) || counts.failed || !counts.ended) {
         return false;
     }
@@ -39,21 +39,19 @@ static bool is_abandoned(tfos__feeds *feeds, const tfos__attempt *attempt, tfos_
 static void admit(tfos__feeds *feeds, uint64_t number, const tfos__message *message)
 {
     tfos_error error;
-    tfos__known_producer asking = {.number = number, .attempt = tfos__attempt_of(message)};
-    asking.feed = asking.attempt.feed;
-    tfos__message_copy(message, TFOS__FIELD_MACHINE, asking.machine, sizeof asking.machine);
-    if (tfos__array_reserve(&feeds->producers, feeds->producer_count, &feeds->producer_capacity,
-                            sizeof *feeds->producers, &error) != TFOS_OK) {
+    tfos__attempt attempt = tfos__attempt_of(message);
+    tfos__known_producer *asking = tfos__feeds_add_producer(feeds, number, &attempt, &error);
+    if (asking == NULL) {
         tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
         return;
     }
-    feeds->producers[feeds->producer_count++] = asking;
-    if (may_infer(feeds, &asking.attempt)) {
+    tfos__message_copy(message, TFOS__FIELD_MACHINE, asking->machine, sizeof asking->machine);
+    if (may_infer(feeds, &attempt)) {
         tfos__feeds_answer(feeds, number, TFOS__ADMISSION_GRANTED, NULL);
-    } else if (is_abandoned(feeds, &asking.attempt, &error)) {
+    } else if (is_abandoned(feeds, &attempt, &error)) {
         tfos__feeds_answer(feeds, number, TFOS__ADMISSION_FAILED, &error);
     } else {
-        tfos__ledger_admit(feeds->ledger, number, &asking.attempt);
+        tfos__ledger_admit(feeds->ledger, number, &attempt);
     }
 }
 
@@ -98,7 +96,7 @@ static void complete(tfos__feeds *feeds, const tfos__known_producer *who, tfos__
 void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__message *message, uint64_t now_ms)
 {
     tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
-    tfos__known_feed *which = who != NULL ? tfos__feeds_find(feeds, who->feed) : NULL;
+    tfos__known_feed *which = who != NULL ? who->feed : NULL;
     feeds->now_ms = now_ms;
     if (message->type == TFOS__MESSAGE_ADMIT && who == NULL) {
         admit(feeds, number, message);
@@ -135,16 +133,8 @@ void tfos__feeds_producer_left(tfos__feeds *feeds, uint64_t number)
     if (who == NULL) {
         return;
     }
-    tfos__known_feed *which = tfos__feeds_find(feeds, who->feed);
-    if (which != NULL && who->granted) {
-        which->producers--;
-    }
-    *who = feeds->producers[--feeds->producer_count];
-    size_t count = 0;
-    for (uint32_t i = 0; i < feeds->node_count; i++) {
-        if (feeds->nodes[i].known && !feeds->nodes[i].gone) {
-            feeds->alive[count++] = i;
-        }
-    }
-    tfos__ledger_leave(feeds->ledger, number, feeds->alive, count);
+    size_t count;
+    const uint32_t *alive = tfos__feeds_alive(feeds, &count);
+    tfos__feeds_remove_producer(feeds, who);
+    tfos__ledger_leave(feeds->ledger, number, alive, count);
 }
