@@ -12,6 +12,8 @@
 
 #include "base/status.h"
 
+enum { OUT_BYTES_KEPT = 4096 };
+
 static const unsigned char suite[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 static const char identity[] = "tfos";
 
@@ -324,6 +326,16 @@ void tfos__tls_close(tfos__tls *tls)
     }
 }
 
+/* Memory for the network only grows: after a large message, a quiet connection would hold it for ever. */
+static void shrink_out(tfos__tls *tls)
+{
+    BIO *out = BIO_new(BIO_s_mem());
+    if (out != NULL) {
+        SSL_set0_wbio(tls->ssl, out); /* which frees the one before */
+        tls->out = out;
+    }
+}
+
 tfos_status tfos__tls_take(tfos__tls *tls, tfos__buffer *out, tfos_error *error)
 {
     size_t pending = BIO_ctrl_pending(tls->out);
@@ -336,5 +348,8 @@ tfos_status tfos__tls_take(tfos__tls *tls, tfos__buffer *out, tfos_error *error)
         return fail_openssl(error, "cannot take bytes for the network");
     }
     out->size += count;
+    if (pending > OUT_BYTES_KEPT) {
+        shrink_out(tls);
+    }
     return TFOS_OK;
 }

@@ -8,22 +8,24 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/config.h"
 #include "base/status.h"
+#include "coordinator/crowd.h"
 #include "coordinator/feeds.h"
+#include "coordinator/opening.h"
 #include "coordinator/page.h"
 #include "coordinator/roster.h"
 #include "coordinator/status.h"
+#include "feed/number_map.h"
 #include "service/link.h"
 #include "service/note.h"
 
 enum {
     TICK_MS = 100,
-    STRANGERS_MOST = 256,           /* connections beyond two for each node, and producers */
-    PRODUCERS_MOST = 16384,         /* tasks that feed at the same time */
+    STRANGER_MS = 500,              /* that a stranger has to say who it is, when others wait */
     LAST_WORDS_MS = 5000,           /* after the driver has gone and nodes were given up */
     DRIVER_BACKLOG_BYTES = 8 << 20, /* of output that waits for the driver */
     SLEEP_MS = 2000,                /* between two ticks: we were not running */
@@ -38,11 +40,12 @@ typedef struct peer {
     tfos__link *link;
     peer_kind kind;
     bool evicted;
+    uint64_t came_ms;
     uint32_t index;            /* of a node */
     uint64_t producer;         /* the number of a producer */
     tfos__buffer registration; /* of a spare: what it said, for the day when it is needed */
-    struct peer *next;
-    struct peer *previous;
+    TAILQ_ENTRY(peer) among_all;
+    TAILQ_ENTRY(peer) among_strangers;
 } peer;
 
 struct coordinator {
@@ -61,13 +64,15 @@ struct coordinator {
     tfos__roster *roster;
     tfos__feeds *feeds;
     uint64_t last_producer;
-    size_t producer_count;
-    peer **nodes; /* by index; NULL when not connected */
-    peer *peers;
-    size_t peer_count;
-    size_t peers_most;
+    tfos__number_map producers; /* peers by their numbers as producers */
+    peer **nodes;               /* by index; NULL when not connected */
+    TAILQ_HEAD(, peer) peers;
+    TAILQ_HEAD(, peer) strangers; /* the oldest first; not those that were evicted */
+    size_t others;                /* peers that are neither producers nor evicted */
+    bool others_wait;             /* a connection was not accepted for want of room */
+    tfos__crowd crowd;
     tfos__peer_counts counts;
-    bool told[3]; /* which causes of refusal have been logged */
+    bool told[4]; /* which causes of refusal have been logged */
     bool closing;
     tfos_error error;
 };
@@ -133,11 +138,9 @@ static void tell_node(void *context, uint32_t index, const tfos__message *messag
 static void tell_producer(void *context, uint64_t producer, const tfos__message *message)
 {
     coordinator *self = context;
-    for (peer *each = self->peers; each != NULL; each = each->next) {
-        if (each->kind == PEER_PRODUCER && each->producer == producer) {
-            tfos__link_send(each->link, message);
-            return;
-        }
+    peer *found = tfos__number_map_get(&self->producers, producer);
+    if (found != NULL) {
+        tfos__link_send(found->link, message);
     }
 }
 
@@ -149,7 +152,9 @@ static void close_all(coordinator *self)
         return;
     }
     self->closing = true;
-    for (peer *each = self->peers; each != NULL; each = each->next) {
+    peer *each;
+    TAILQ_FOREACH(each, &self->peers, among_all)
+    {
         tfos__link_close(each->link);
     }
     if (self->driver != NULL) {
@@ -184,12 +189,15 @@ static void beat_driver(coordinator *self, uint64_t now)
     tfos__link_send(self->driver, &message);
 }
 
+static void let_others_in(coordinator *self);
+
 static void on_tick(uv_timer_t *timer)
 {
     coordinator *self = timer->data;
     uint64_t now = now_of(self);
     uint64_t slept_ms = self->ticked_ms != 0 ? now - self->ticked_ms : 0;
     self->ticked_ms = now;
+    let_others_in(self);
     if (getppid() != self->driver_pid) {
         driver_is_gone(self);
     }
@@ -238,6 +246,14 @@ static void refuse(peer *stranger, const char *text)
     tfos__link_close(stranger->link);
 }
 
+static void become_known(peer *stranger)
+{
+    if (!stranger->evicted) {
+        TAILQ_REMOVE(&stranger->of->strangers, stranger, among_strangers);
+    }
+    stranger->kind = PEER_GREETED;
+}
+
 static void greet(peer *stranger, const tfos__message *message)
 {
     coordinator *self = stranger->of;
@@ -257,7 +273,29 @@ static void greet(peer *stranger, const tfos__message *message)
         refuse(stranger, text);
         return;
     }
-    stranger->kind = PEER_GREETED;
+    become_known(stranger);
+}
+
+static void admit_producer(peer *greeted, const tfos__message *message)
+{
+    coordinator *self = greeted->of;
+    char text[256];
+    tfos_error error;
+    if (self->producers.count >= self->crowd.producers_most) {
+        tfos__crowd_describe(&self->crowd, text, sizeof text);
+        note_refusal(self, 3, &self->counts.refused_other, text);
+        refuse(greeted, text);
+        return;
+    }
+    if (tfos__number_map_put(&self->producers, self->last_producer + 1, greeted, &error) != TFOS_OK) {
+        refuse(greeted, error.message);
+        return;
+    }
+    greeted->kind = PEER_PRODUCER;
+    greeted->producer = ++self->last_producer;
+    self->others--;
+    tfos__feeds_hear_producer(self->feeds, greeted->producer, message, now_of(self));
+    let_others_in(self);
 }
 
 static void register_node(peer *greeted, const tfos__message *message)
@@ -266,14 +304,7 @@ static void register_node(peer *greeted, const tfos__message *message)
     tfos_error error;
     uint32_t index;
     if (message->type == TFOS__MESSAGE_ADMIT) {
-        if (self->producer_count >= PRODUCERS_MOST) {
-            refuse(greeted, "too many tasks feed this cluster at the same time; give the data fewer partitions");
-            return;
-        }
-        greeted->kind = PEER_PRODUCER;
-        greeted->producer = ++self->last_producer;
-        self->producer_count++;
-        tfos__feeds_hear_producer(self->feeds, greeted->producer, message, now_of(self));
+        admit_producer(greeted, message);
         return;
     }
     if (message->type != TFOS__MESSAGE_REGISTER) {
@@ -396,67 +427,86 @@ static void on_node_closed(tfos__link *link, const tfos_error *error, void *cont
         }
     }
     if (gone->kind == PEER_PRODUCER) {
-        self->producer_count--;
+        tfos__number_map_remove(&self->producers, gone->producer);
         if (!self->closing) {
             tfos__feeds_producer_left(self->feeds, gone->producer);
         }
+    } else if (!gone->evicted) {
+        self->others--;
     }
-    if (gone->previous != NULL) {
-        gone->previous->next = gone->next;
-    } else {
-        self->peers = gone->next;
+    if (gone->kind == PEER_STRANGER) {
+        become_known(gone);
     }
-    if (gone->next != NULL) {
-        gone->next->previous = gone->previous;
-    }
-    self->peer_count--;
+    TAILQ_REMOVE(&self->peers, gone, among_all);
     tfos__buffer_reset(&gone->registration);
     free(gone);
+    let_others_in(self);
 }
 
-/* Too many are connected: the oldest of those who have not shown the key yet makes room. False if there is none. */
+/* Whether another one may come in. If there are too many, the oldest of those who have not shown the key makes room,
+ * once it had the time to do so: when thousands of tasks begin to feed at the same moment, nobody is to blame, and the
+ * kernel keeps the rest of them waiting. */
 static bool make_room(coordinator *self)
 {
-    peer *oldest = NULL;
-    for (peer *each = self->peers; each != NULL; each = each->next) {
-        if (each->kind == PEER_STRANGER && !each->evicted) {
-            oldest = each; /* the newest are in front */
-        }
+    peer *oldest = TAILQ_FIRST(&self->strangers);
+    if (self->others < self->crowd.others_most || oldest == NULL) {
+        return true;
     }
-    if (oldest == NULL || oldest == self->peers) {
+    if (now_of(self) - oldest->came_ms < STRANGER_MS) {
         return false;
     }
+    TAILQ_REMOVE(&self->strangers, oldest, among_strangers);
     oldest->evicted = true;
+    self->others--;
     note_refusal(self, 2, &self->counts.refused_slow, "there are too many that do not say who they are");
     tfos__link_close(oldest->link);
     return true;
 }
 
-static void on_connection(uv_stream_t *listener, int code)
+/* Takes the connection that the listener has. */
+static void let_in(coordinator *self)
 {
     static const tfos__link_events events = {.message = on_node_message, .closed = on_node_closed};
-    coordinator *self = listener->data;
     tfos_error error;
-    peer *stranger = code == 0 ? calloc(1, sizeof *stranger) : NULL;
+    peer *stranger = calloc(1, sizeof *stranger);
     if (stranger == NULL) {
+        self->others_wait = true; /* until there is memory */
         return;
     }
     stranger->of = self;
-    if (tfos__link_accept(listener, self->tls, &events, stranger, &stranger->link, &error) != TFOS_OK) {
+    stranger->came_ms = now_of(self);
+    tfos_status status =
+        tfos__link_accept((uv_stream_t *)&self->listener, self->tls, &events, stranger, &stranger->link, &error);
+    if (status != TFOS_OK) {
+        self->others_wait = status == TFOS_NO_MEMORY;
         free(stranger);
         return;
     }
     self->counts.accepted++;
-    stranger->next = self->peers;
-    if (self->peers != NULL) {
-        self->peers->previous = stranger;
-    }
-    self->peers = stranger;
-    self->peer_count++;
-    if (self->peer_count - self->producer_count > self->peers_most && !make_room(self)) {
+    TAILQ_INSERT_TAIL(&self->peers, stranger, among_all);
+    TAILQ_INSERT_TAIL(&self->strangers, stranger, among_strangers);
+    if (++self->others > self->crowd.others_most) {
         note_refusal(self, 2, &self->counts.refused_other, "there are too many connections");
-        stranger->kind = PEER_GREETED;
+        become_known(stranger);
         tfos__link_close(stranger->link);
+    }
+}
+
+static void let_others_in(coordinator *self)
+{
+    if (self->others_wait && !self->closing && make_room(self)) {
+        self->others_wait = false;
+        let_in(self);
+    }
+}
+
+static void on_connection(uv_stream_t *listener, int code)
+{
+    coordinator *self = listener->data;
+    if (code == 0 && make_room(self)) {
+        let_in(self);
+    } else if (code == 0) {
+        self->others_wait = true; /* libuv asks again when this one was accepted */
     }
 }
 
@@ -501,43 +551,11 @@ static void tell_driver_last(void *context, const tfos__message *message)
     tell_driver(context, message);
 }
 
-static void fill_options(const tfos__message *open, tfos__roster_options *out)
-{
-    *out = (tfos__roster_options){
-        .roles = {.nodes = (uint32_t)tfos__message_number(open, TFOS__FIELD_NODES),
-                  .ps = (uint32_t)tfos__message_number(open, TFOS__FIELD_PS),
-                  .evaluators = (uint32_t)tfos__message_number(open, TFOS__FIELD_EVALUATORS)},
-        .attempt = (uint32_t)tfos__message_number(open, TFOS__FIELD_ATTEMPT),
-        .flags = (uint32_t)tfos__message_number(open, TFOS__FIELD_FLAGS),
-        .worker_gpus = (int64_t)tfos__message_number(open, TFOS__FIELD_WORKER_GPUS) - 1,
-        .timeout_ms = tfos__message_number(open, TFOS__FIELD_RESERVATION_MS),
-        .beat_ms = tfos__message_number(open, TFOS__FIELD_BEAT_MS),
-        .lease_ms = tfos__message_number(open, TFOS__FIELD_LEASE_MS),
-    };
-    tfos__message_copy(open, TFOS__FIELD_MASTER, out->roles.master, sizeof out->roles.master);
-    tfos__message_copy(open, TFOS__FIELD_CLUSTER, out->name, sizeof out->name);
-}
-
 static tfos__ports ports_of(const tfos__message *open, tfos__field first, tfos__field last, const char *setting)
 {
     return (tfos__ports){.first = (uint16_t)tfos__message_number(open, first),
                          .last = (uint16_t)tfos__message_number(open, last),
                          .setting = setting};
-}
-
-/* The driver's settings are this process's. */
-static tfos_status take_settings(const tfos__message *open, tfos__roster_options *options, tfos_error *error)
-{
-    tfos__text list = tfos__message_text(open, TFOS__FIELD_SETTINGS);
-    int64_t kill_ms;
-    for (size_t at = 0; at < list.count;) {
-        size_t count = strnlen(list.at + at, list.count - at);
-        TFOS_TRY(tfos__setting_assign(list.at + at, count, error));
-        at += count + 1;
-    }
-    TFOS_TRY(tfos__setting_choose(TFOS__SETTING_NODE_KILL_MS, -1, -1, &kill_ms, error));
-    options->stop_ms = (uint64_t)kill_ms + TFOS__STOP_MS;
-    return TFOS_OK;
 }
 
 static tfos_status open_cluster(coordinator *self, const tfos__message *open, tfos_error *error)
@@ -547,12 +565,12 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     tfos__roster_options options;
     char host[256];
     uint16_t port = 0;
-    fill_options(open, &options);
-    TFOS_TRY(take_settings(open, &options, error));
+    TFOS_TRY(tfos__opening_read(open, &options, error));
     if (key.count != TFOS__KEY_BYTES) {
         return tfos__fail(error, TFOS_INVALID, "the cluster key has %zu bytes instead of %d", key.count,
                           TFOS__KEY_BYTES);
     }
+    TFOS_TRY(tfos__crowd_plan(tfos__crowd_files(), options.roles.nodes, &self->crowd, error));
     TFOS_TRY(tfos__tls_context_new(TFOS__TLS_SERVER, (const uint8_t *)key.at, TFOS__LINK_PURPOSE, &self->tls, error));
     TFOS_TRY(tfos__roster_new(&options, &calls, now_of(self), &self->roster, error));
     const tfos__feeds_calls feed_calls = {
@@ -562,7 +580,6 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     if (self->nodes == NULL) {
         return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
     }
-    self->peers_most = 2 * (size_t)options.roles.nodes + STRANGERS_MOST;
     tfos__message_copy(open, TFOS__FIELD_HOST, host, sizeof host);
     tfos__ports ports = ports_of(open, TFOS__FIELD_PORT, TFOS__FIELD_PORT_LAST, "TFOS_SERVER_PORT");
     TFOS_TRY(tfos__listener_open(&self->listener, host, &ports, on_connection, &port, error));
@@ -629,6 +646,8 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
     if (self == NULL) {
         return tfos__fail_memory(error, sizeof *self);
     }
+    TAILQ_INIT(&self->peers);
+    TAILQ_INIT(&self->strangers);
     self->driver_pid = getppid();
     uv_loop_init(&self->loop);
     uv_tcp_init(&self->loop, &self->listener);
@@ -652,6 +671,7 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
     tfos__feeds_free(self->feeds);
     tfos__roster_free(self->roster);
     tfos__tls_context_free(self->tls);
+    tfos__number_map_reset(&self->producers);
     free(self->nodes);
     free(self);
     return status;
