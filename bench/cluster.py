@@ -15,6 +15,7 @@ import tempfile
 from table import Row, Section, times
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+GROWTH_MOST = 2  # of what an event costs, from the fewest tasks to the most: noise, and memory that is no longer near
 ENDS = {
     "raised": ("a program raises", 5),
     "killed": ("a program is killed", 5),
@@ -79,17 +80,49 @@ def compare(work, theirs, ours, asked):
     )
 
 
+def run_swarm(build, program, *arguments):
+    environment = os.environ | {"TFOS_COMMAND": os.path.join(build, "src", "tfos")}
+    command = [os.path.join(build, "bench", program), *map(str, arguments)]
+    return json.loads(subprocess.check_output(command, env=environment, text=True))
+
+
 def swarm_rows(build, quick):
     nodes = 100 if quick else 1000
-    program = os.path.join(build, "bench", "cluster_swarm")
-    environment = os.environ | {"TFOS_COMMAND": os.path.join(build, "src", "tfos")}
-    command = [program, str(nodes), "2" if quick else "10"]
-    found = json.loads(subprocess.check_output(command, env=environment, text=True))
+    found = run_swarm(build, "cluster_swarm", nodes, 2 if quick else 10)
     return [
         Row(f"{nodes} simulated nodes: all have their roles", ours=f"{found['start_s']:.2f} s"),
         Row(f"{nodes} simulated nodes: all have stopped", ours=f"{found['stop_s']:.2f} s"),
         Row("… coordinator's processor time for a heartbeat", ours=f"{found['beat_cpu_us']:.0f} µs"),
         Row("… coordinator's memory for a node", ours=f"{found['node_bytes'] / 1000:.0f} kB"),
+    ]
+
+
+def feed_swarm_rows(build, quick):
+    """What an event costs while few, some and many tasks feed: the same, if it does not grow with their number."""
+    nodes, sizes = (20, [100, 200]) if quick else (1000, [1000, 4000, 16000])
+    found = [run_swarm(build, "feed_swarm", nodes, size) for size in sizes]
+    tasks = " · ".join(f"{size:,}".replace(",", " ") for size in sizes)
+
+    def row(work, key, unit, scale=1.0, digits=0, most=GROWTH_MOST):
+        values = [result[key] * scale for result in found]
+        growth = values[-1] / values[0]
+        return Row(
+            work,
+            ours=" · ".join(f"{value:.{digits}f}" for value in values) + f" {unit}",
+            ratio=times(growth),
+            asked=f"≤ {most} ×" if most is not None else "",
+            met=growth <= most if most is not None else None,
+        )
+
+    return [
+        row(f"{tasks} simulated tasks feed {nodes} nodes: time to let one in", "admission_us", "µs", most=None),
+        row("… coordinator's processor time to let one in", "admission_cpu_us", "µs"),
+        row("… for a task's word about how far it is", "progress_cpu_us", "µs", digits=1),
+        row("… for the end of a partition", "exhausted_cpu_us", "µs", digits=1),
+        row("… for a heartbeat of a node", "beat_cpu_us", "µs", digits=1),
+        row("… for the news that a node starves, or no longer does", "hunger_cpu_us", "µs"),
+        row("… coordinator's memory for a task", "producer_bytes", "kB", scale=1e-3, digits=1),
+        row("… coordinator's memory in all", "rss_bytes", "MB", scale=1e-6, most=None),
     ]
 
 
@@ -131,6 +164,8 @@ def measure(root, build, quick, say):
             rows.append(compare(f"the driver knows: {text}", None, result["known_s"], asked))
     say("cluster: a swarm of nodes")
     rows += swarm_rows(build, quick)
+    say("cluster: a swarm of tasks that feed")
+    rows += feed_swarm_rows(build, quick)
     shutil.rmtree(folder, ignore_errors=True)
     return Section("cluster", "starting and stopping clusters, against tensorflowonspark 2.2.5", rows, NOTES)
 
@@ -145,4 +180,7 @@ NOTES = [
     "A bad end is measured from the blow to the exception in the driver's shutdown(), all other nodes stopped; a "
     "frozen node is known by its lease, 30 s.",
     "Simulated nodes are real connections (TLS, registration, heartbeats) of one process; the coordinator is real.",
+    "Simulated tasks are, too: all of them are there at the same time and say what tasks say in the life of a feed, "
+    "but no row moves. The ratio is that of the last figure to the first: what an event costs must not grow with the "
+    "number of tasks. Most of what it costs to let one in is its TLS handshake.",
 ]

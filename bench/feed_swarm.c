@@ -15,8 +15,8 @@
 
 enum {
     WAIT_S = 600,
-    COMING_MOST = 128, /* tasks that are about to be admitted, at a time */
-    BEAT_S = 10,       /* between two heartbeats while something else is measured: a node has a lease */
+    COMING_MOST = 1000, /* tasks that are about to be admitted, at a time */
+    BEAT_S = 10,        /* between two heartbeats while something else is measured: a node has a lease */
     BEAT_ROUNDS = 5,
     STARVING = 4, /* nodes that have nothing, and then something */
     ROWS = 100,   /* of a partition */
@@ -425,7 +425,7 @@ static void measure(tfos__tls_context *tls, const char *host, uint16_t port)
     cost admission = admit_all(tls, host, port);
     double rss = swarm_rss_bytes(coordinator);
     begin_phase();
-    work_for(2);
+    work_for(1);
     cost idle = end_phase();
     cost heartbeat = beat_for_a_while();
     cost hunger = starve_and_feed();

@@ -1,3 +1,4 @@
+/* The coordinator is watched from outside, through /proc and its processor clock: it has no part in the measurement. */
 #include "swarm.h"
 
 #include <stdio.h>

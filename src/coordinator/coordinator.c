@@ -25,7 +25,7 @@
 
 enum {
     TICK_MS = 100,
-    STRANGER_MS = 500,              /* that a stranger has to say who it is, when others wait */
+    STRANGER_MS = 2000,             /* that a stranger has to say who it is, when others wait */
     LAST_WORDS_MS = 5000,           /* after the driver has gone and nodes were given up */
     DRIVER_BACKLOG_BYTES = 8 << 20, /* of output that waits for the driver */
     SLEEP_MS = 2000,                /* between two ticks: we were not running */

@@ -22,10 +22,11 @@ tfos_status tfos__crowd_plan(size_t files, size_t nodes, tfos__crowd *out, tfos_
 {
     size_t left = files > OTHER_FILES + nodes ? files - OTHER_FILES - nodes : 0;
     if (left < 4) {
-        return tfos__fail(error, TFOS_LIMIT,
-                          "a coordinator of %zu nodes has more than %zu files open, and this one may have %zu; raise the "
-                          "limit of the driver (ulimit -Hn), or ask for fewer nodes",
-                          nodes, nodes + OTHER_FILES, files);
+        return tfos__fail(
+            error, TFOS_LIMIT,
+            "a coordinator of %zu nodes has more than %zu files open, and this one may have %zu; raise the "
+            "limit of the driver (ulimit -Hn), or ask for fewer nodes",
+            nodes, nodes + OTHER_FILES, files);
     }
     size_t spares = least(nodes, left / 4); /* or nodes that come back before we know that they were gone */
     size_t strangers = least(STRANGERS_MOST, left / 4);
@@ -44,14 +45,16 @@ size_t tfos__crowd_files(void)
 void tfos__crowd_describe(const tfos__crowd *crowd, char *out, size_t bytes)
 {
     if (crowd->producers_most == PRODUCERS_MOST) {
-        snprintf(out, bytes,
-                 "%zu tasks feed this cluster, and more cannot at the same time; give the data fewer partitions, or Spark "
-                 "fewer cores",
-                 crowd->producers_most);
+        snprintf(
+            out, bytes,
+            "%zu tasks feed this cluster, and more cannot at the same time; give the data fewer partitions, or Spark "
+            "fewer cores",
+            crowd->producers_most);
     } else {
-        snprintf(out, bytes,
-                 "%zu tasks feed this cluster, and more cannot at the same time, because the coordinator may have no more "
-                 "than %zu files open; raise the limit of the driver (ulimit -Hn), or give the data fewer partitions",
-                 crowd->producers_most, crowd->files);
+        snprintf(
+            out, bytes,
+            "%zu tasks feed this cluster, and more cannot at the same time, because the coordinator may have no more "
+            "than %zu files open; raise the limit of the driver (ulimit -Hn), or give the data fewer partitions",
+            crowd->producers_most, crowd->files);
     }
 }

@@ -16,9 +16,11 @@ enum {
     TOLD_MOST = 32,      /* nodes that starve and that a producer knows of */
     TOLD_MS = 5000,      /* until one of them may be replaced by another: it has tried to reach it */
     TOLD_AT_ONCE = 64,   /* producers, when a node begins to starve … */
-    TOLD_MORE = 16,      /* … and more of them at a time while it does */
+    TOLD_MORE = 4,       /* … and more of them at a time while it does */
     NEWS_OF_A_TICK = 128 /* producers that are looked at, in all */
 };
+
+static const uint64_t NOBODY = UINT64_MAX;
 
 /* A producer knows of a node that starves. */
 struct tfos__hunger {
@@ -97,31 +99,38 @@ static bool note(tfos__feeds *feeds, tfos__fed_node *node, tfos__known_producer 
     return true;
 }
 
-/* Looks at some producers behind the one that was looked at last, going round. */
-static void tell_some(tfos__feeds *feeds, tfos__fed_node *node, size_t most)
+/* Looks at some producers behind the one that was looked at last, going round; at first, behind the one that heard of
+ * another node last, so that they are not always the same. True if one of them did not know. */
+static bool tell_some(tfos__feeds *feeds, tfos__fed_node *node, size_t most)
 {
-    const tfos__known_producer *last = tfos__feeds_find_producer(feeds, node->told_last);
+    bool any = false;
+    bool first = node->told_last == NOBODY;
+    const tfos__known_producer *last = tfos__feeds_find_producer(feeds, first ? feeds->told_last : node->told_last);
     tfos__known_producer *who = last != NULL && last->granted ? TAILQ_NEXT(last, among_granted) : NULL;
     for (size_t i = 0; i < most && feeds->news_left > 0 && node->told_count < feeds->granted_count; i++) {
         who = who != NULL ? who : TAILQ_FIRST(&feeds->granted);
         if (note(feeds, node, who)) {
             tell(feeds, who, index_of(feeds, node), true);
+            any = true;
         }
         feeds->news_left--;
         node->told_last = who->number;
         who = TAILQ_NEXT(who, among_granted);
     }
+    if (first && node->told_last != NOBODY) {
+        feeds->told_last = node->told_last;
+    }
+    return any;
 }
 
 void tfos__hunger_begin(tfos__feeds *feeds, tfos__fed_node *node)
 {
     node->starves = true;
-    node->told_last = feeds->told_last;
+    node->told_last = NOBODY;
     TAILQ_INIT(&node->told);
     TAILQ_INSERT_TAIL(&feeds->starving, node, among_starving);
     feeds->starving_count++;
-    tell_some(feeds, node, TOLD_AT_ONCE);
-    feeds->told_last = node->told_last;
+    (void)tell_some(feeds, node, TOLD_AT_ONCE);
 }
 
 void tfos__hunger_end(tfos__feeds *feeds, tfos__fed_node *node)
@@ -139,20 +148,20 @@ void tfos__hunger_end(tfos__feeds *feeds, tfos__fed_node *node)
     }
 }
 
-/* The one in front goes to the end, so that all have their turn. */
-static tfos__fed_node *next_starving(tfos__feeds *feeds)
+/* Somebody has heard of it: now it is the others' turn. */
+static void put_last(tfos__feeds *feeds, tfos__fed_node *node)
 {
-    tfos__fed_node *node = TAILQ_FIRST(&feeds->starving);
     TAILQ_REMOVE(&feeds->starving, node, among_starving);
     TAILQ_INSERT_TAIL(&feeds->starving, node, among_starving);
-    return node;
 }
 
 void tfos__hunger_admit(tfos__feeds *feeds, tfos__known_producer *who)
 {
     size_t most = feeds->starving_count < TOLD_MOST ? feeds->starving_count : TOLD_MOST;
     for (size_t i = 0; i < most; i++) {
-        note(feeds, next_starving(feeds), who);
+        tfos__fed_node *node = TAILQ_FIRST(&feeds->starving);
+        note(feeds, node, who);
+        put_last(feeds, node);
     }
 }
 
@@ -169,14 +178,16 @@ void tfos__hunger_forget(tfos__feeds *feeds, tfos__known_producer *who)
 
 void tfos__hunger_tick(tfos__feeds *feeds)
 {
+    size_t share = feeds->starving_count > 0 ? NEWS_OF_A_TICK / feeds->starving_count : 0;
+    tfos__fed_node *node = TAILQ_FIRST(&feeds->starving);
     feeds->news_left = NEWS_OF_A_TICK;
-    for (size_t known_by_all = 0; feeds->news_left > 0 && known_by_all < feeds->starving_count;) {
-        tfos__fed_node *node = next_starving(feeds);
-        if (node->told_count < feeds->granted_count) {
-            tell_some(feeds, node, TOLD_MORE);
-        } else {
-            known_by_all++;
+    for (size_t left = feeds->starving_count; left > 0 && feeds->news_left > 0; left--) {
+        tfos__fed_node *next = TAILQ_NEXT(node, among_starving);
+        if (node->told_count == feeds->granted_count) {
             feeds->news_left--;
+        } else if (tell_some(feeds, node, share > TOLD_MORE ? share : TOLD_MORE)) {
+            put_last(feeds, node);
         }
+        node = next;
     }
 }

@@ -204,9 +204,9 @@ tfos__known_queue *tfos__feeds_queue(tfos__feeds *feeds, const char *name)
             return feeds->queues[i];
         }
     }
-    if (feeds->queue_count >= QUEUES_MOST || tfos__array_reserve(&feeds->queues, feeds->queue_count,
-                                                                 &feeds->queue_capacity, sizeof(tfos__known_queue *),
-                                                                 NULL) != TFOS_OK) {
+    if (feeds->queue_count >= QUEUES_MOST ||
+        tfos__array_reserve(&feeds->queues, feeds->queue_count, &feeds->queue_capacity, sizeof(tfos__known_queue *),
+                            NULL) != TFOS_OK) {
         return NULL;
     }
     tfos__known_queue *queue = calloc(1, sizeof *queue);

@@ -25,14 +25,14 @@ typedef struct tfos__known_feed {
     uint64_t timeout_ms;
     uint64_t epoch;
     bool open;
-    bool failed;        /* the driver knows */
-    uint64_t dropped;   /* rows that were in lanes and that nobody has taken */
-    uint64_t moved_ms;  /* when something had to be taken; see also taken_ms */
-    uint64_t producers; /* that were let in and have not left */
-    uint64_t held_back; /* of these: were told that not every program reads the queue */
-    uint64_t answered;  /* attempts of inference that got all of their results */
-    char *schema;       /* of the first rows; NULL: not known yet */
-    char *unfit;        /* what an attempt of inference has failed with; NULL: none has */
+    bool failed;                       /* the driver knows */
+    uint64_t dropped;                  /* rows that were in lanes and that nobody has taken */
+    uint64_t moved_ms;                 /* when something had to be taken; see also taken_ms */
+    uint64_t producers;                /* that were let in and have not left */
+    uint64_t held_back;                /* of these: were told that not every program reads the queue */
+    uint64_t answered;                 /* attempts of inference that got all of their results */
+    char *schema;                      /* of the first rows; NULL: not known yet */
+    char *unfit;                       /* what an attempt of inference has failed with; NULL: none has */
     struct tfos__producer_list asking; /* everybody who came to feed it, let in or not, and has not left */
     TAILQ_ENTRY(tfos__known_feed) among_open;
 } tfos__known_feed;
@@ -53,7 +53,7 @@ typedef struct tfos__fed_node {
     TAILQ_ENTRY(tfos__fed_node) among_starving;
     struct tfos__hunger_list told; /* producers that know */
     size_t told_count;
-    uint64_t told_last; /* the number of the producer that was looked at last */
+    uint64_t told_last; /* the number of the producer that was looked at last; UINT64_MAX: none yet */
     /* Its place in the list that producers get, see feeds_places.c: */
     size_t place_at;
     size_t place_bytes;

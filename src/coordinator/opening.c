@@ -1,3 +1,4 @@
+/* OPEN brings everything at once, so that a coordinator needs no arguments, and nobody sees the key in them. */
 #include "coordinator/opening.h"
 
 #include "base/config.h"

@@ -447,29 +447,6 @@ static void test_a_driver_that_does_not_read(void **state)
     free(line);
 }
 
-/* Hundreds that say nothing take all the places; whoever has the key gets in all the same. */
-static void test_a_crowd_of_strangers_makes_room(void **state)
-{
-    (void)state;
-    enum { CROWD = 400 };
-    static int files[CROWD];
-    scene s;
-    open_scene(&s, 2);
-    for (size_t i = 0; i < CROWD; i++) {
-        files[i] = dial(&s);
-    }
-    connect_node(&s, 0);
-    connect_node(&s, 1);
-    int64_t start = now_ms();
-    work_until(&s, two_assigned);
-    assert_true(now_ms() - start < 5000);
-    for (size_t i = 0; i < CROWD; i++) {
-        close(files[i]);
-    }
-    expect_alive(&s);
-    close_scene(&s);
-}
-
 static bool node_one_assigned(scene *s)
 {
     if (s->node[2].link != NULL) {
@@ -699,7 +676,6 @@ int main(void)
         cmocka_unit_test(test_strangers_are_counted),
         cmocka_unit_test(test_a_message_too_large_cuts_its_sender_alone),
         cmocka_unit_test(test_a_driver_that_does_not_read),
-        cmocka_unit_test(test_a_crowd_of_strangers_makes_room),
         cmocka_unit_test(test_a_spare_steps_in),
         cmocka_unit_test(test_a_coordinator_that_is_killed),
         cmocka_unit_test(test_a_coordinator_that_is_frozen),
