@@ -12,8 +12,6 @@
 
 #include "base/status.h"
 
-enum { OUT_BYTES_KEPT = 4096 };
-
 static const unsigned char suite[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256 */
 static const char identity[] = "tfos";
 
@@ -326,10 +324,9 @@ void tfos__tls_close(tfos__tls *tls)
     }
 }
 
-/* Memory for the network only grows: after a large message, a quiet connection would hold it for ever. */
-static void shrink_out(tfos__tls *tls)
+void tfos__tls_shrink(tfos__tls *tls)
 {
-    BIO *out = BIO_new(BIO_s_mem());
+    BIO *out = BIO_ctrl_pending(tls->out) == 0 ? BIO_new(BIO_s_mem()) : NULL;
     if (out != NULL) {
         SSL_set0_wbio(tls->ssl, out); /* which frees the one before */
         tls->out = out;
@@ -348,8 +345,5 @@ tfos_status tfos__tls_take(tfos__tls *tls, tfos__buffer *out, tfos_error *error)
         return fail_openssl(error, "cannot take bytes for the network");
     }
     out->size += count;
-    if (pending > OUT_BYTES_KEPT) {
-        shrink_out(tls);
-    }
     return TFOS_OK;
 }

@@ -41,6 +41,10 @@ void tfos__tls_close(tfos__tls *tls);
 /* Moves what is to go out to the network to the end of `out`. */
 tfos_status tfos__tls_take(tfos__tls *tls, tfos__buffer *out, tfos_error *error);
 
+/* Gives back the memory that this needed, which only grows otherwise: for a connection that has sent much and is going
+ * to be quiet. Nothing happens while something is to go out. */
+void tfos__tls_shrink(tfos__tls *tls);
+
 /* Whether the handshake is over: the peer has the key. */
 bool tfos__tls_is_ready(const tfos__tls *tls);
 

@@ -16,6 +16,8 @@
 #include "net/frame.h"
 #include "net/machine.h"
 
+enum { BYTES_KEPT = 4096 }; /* of memory for the network, in a link that has sent more */
+
 struct tfos__link {
     union {
         uv_handle_t handle;
@@ -174,6 +176,9 @@ static void flush_tls(tfos__link *link)
         tfos__buffer_reset(&bytes);
         fail(link, &error);
         return;
+    }
+    if (bytes.size > BYTES_KEPT) {
+        tfos__tls_shrink(link->tls); /* thousands of quiet links, here as well */
     }
     write_bytes(link, &bytes);
 }
