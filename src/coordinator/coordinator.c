@@ -153,8 +153,7 @@ static void close_all(coordinator *self)
     }
     self->closing = true;
     peer *each;
-    TAILQ_FOREACH(each, &self->peers, among_all)
-    {
+    TAILQ_FOREACH (each, &self->peers, among_all) {
         tfos__link_close(each->link);
     }
     if (self->driver != NULL) {

@@ -191,8 +191,7 @@ void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_e
     const tfos__known_producer *each;
     tfos__ledger_break(feeds->ledger, which->number, error);
     if (tfos__feeds_is_inference(which)) {
-        TAILQ_FOREACH(each, &which->asking, among_asking)
-        {
+        TAILQ_FOREACH (each, &which->asking, among_asking) {
             on_answer(feeds, each->number, TFOS__ADMISSION_FAILED, 0, error);
         }
     }
@@ -204,8 +203,7 @@ void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, tfos__f
     const tfos__known_producer *each;
     tfos__ledger_end(feeds->ledger, which->number);
     if (tfos__feeds_is_inference(which)) {
-        TAILQ_FOREACH(each, &which->asking, among_asking)
-        {
+        TAILQ_FOREACH (each, &which->asking, among_asking) {
             on_stop(feeds, each->number);
         }
     }

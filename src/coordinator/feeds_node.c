@@ -16,8 +16,7 @@ static void release(tfos__feeds *feeds, tfos__known_feed *which)
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_READ_BY_ALL);
     which->held_back = 0;
-    TAILQ_FOREACH(each, &which->asking, among_asking)
-    {
+    TAILQ_FOREACH (each, &which->asking, among_asking) {
         if (each->held_back) {
             each->held_back = false;
             feeds->calls.to_producer(feeds->calls.context, each->number, &message);
@@ -28,8 +27,7 @@ static void release(tfos__feeds *feeds, tfos__known_feed *which)
 static void look_who_reads(tfos__feeds *feeds)
 {
     tfos__known_feed *each;
-    TAILQ_FOREACH(each, &feeds->open, among_open)
-    {
+    TAILQ_FOREACH (each, &feeds->open, among_open) {
         if (each->held_back > 0 && tfos__feeds_is_read_by_all(feeds, each)) {
             release(feeds, each);
         }
@@ -119,8 +117,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
     }
     queue->terminated = true;
     tfos__known_feed *each;
-    TAILQ_FOREACH(each, &feeds->open, among_open)
-    {
+    TAILQ_FOREACH (each, &feeds->open, among_open) {
         if (each->known_queue == queue) {
             tfos__feeds_stop(feeds, each, TFOS__FEED_STATE_TERMINATED);
         }
@@ -218,8 +215,7 @@ void tfos__feeds_node_returned(tfos__feeds *feeds, uint32_t index)
         }
     }
     const tfos__known_feed *each;
-    TAILQ_FOREACH(each, &feeds->open, among_open)
-    {
+    TAILQ_FOREACH (each, &feeds->open, among_open) {
         tfos__ledger_counts counts;
         if (tfos__ledger_count(feeds->ledger, each->number, &counts) && counts.begun) {
             tfos__feeds_make_epoch(each, &message);
@@ -250,8 +246,7 @@ void tfos__feeds_end(tfos__feeds *feeds)
         tfos__fail(&error, TFOS_CANCELLED, "the cluster has failed: %s", failure);
     }
     tfos__known_feed *each;
-    TAILQ_FOREACH(each, &feeds->open, among_open)
-    {
+    TAILQ_FOREACH (each, &feeds->open, among_open) {
         if (failure[0] != '\0') {
             tfos__feeds_break(feeds, each, &error);
         } else if (!each->failed) {

@@ -147,8 +147,7 @@ static bool is_under_way(const tfos__feeds *feeds, const tfos__known_feed *which
 void tfos__feeds_look_for_stalled(tfos__feeds *feeds)
 {
     tfos__known_feed *each;
-    TAILQ_FOREACH(each, &feeds->open, among_open)
-    {
+    TAILQ_FOREACH (each, &feeds->open, among_open) {
         uint64_t moved_ms = each->moved_ms > feeds->taken_ms ? each->moved_ms : feeds->taken_ms;
         if (!each->failed && each->timeout_ms > 0 && feeds->now_ms - moved_ms > each->timeout_ms &&
             is_under_way(feeds, each)) {
