@@ -1,7 +1,6 @@
 /* tfos coordinator: the process beside the driver. A driver starts it with a socket as its stdin. */
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,16 +13,6 @@ static bool is_socket(int file)
     int type;
     socklen_t bytes = sizeof type;
     return getsockopt(file, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
-}
-
-/* As many connections as the system allows: a node needs one. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 static int run(int argc, char **argv)
@@ -43,7 +32,6 @@ static int run(int argc, char **argv)
             "call TFCluster.run in a Spark application instead");
     }
     signal(SIGPIPE, SIG_IGN);
-    raise_file_limit();
     if (tfos__coordinator_run(STDIN_FILENO, &error) != TFOS_OK) {
         return tfos__cli_fail(&error);
     }

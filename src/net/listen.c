@@ -91,31 +91,42 @@ static int try_port(const struct sockaddr_storage *address, socklen_t bytes)
     return made;
 }
 
-static int try_ports(const char *host, const tfos__ports *ports)
+static int try_ports(struct sockaddr_storage *address, socklen_t bytes, const tfos__ports *ports)
+{
+    int made = -1;
+    errno = EADDRINUSE;
+    for (uint32_t port = ports->first; port <= ports->last && made < 0 && errno == EADDRINUSE; port++) {
+        put_port(address, (uint16_t)port);
+        made = try_port(address, bytes);
+    }
+    return made;
+}
+
+static int listen_at(const char *host, const tfos__ports *ports)
 {
     struct sockaddr_storage address;
     socklen_t bytes;
-    int made = -1;
     errno = EADDRNOTAVAIL;
-    if (!find_address(host, &address, &bytes)) {
-        return -1;
-    }
-    errno = EADDRINUSE;
-    for (uint32_t port = ports->first; port <= ports->last && made < 0 && errno == EADDRINUSE; port++) {
-        put_port(&address, (uint16_t)port);
-        made = try_port(&address, bytes);
+    return find_address(host, &address, &bytes) ? try_ports(&address, bytes, ports) : -1;
+}
+
+/* One socket for both families, or, where there is no IPv6, for the one. No name is looked up for that. */
+static int listen_everywhere(const tfos__ports *ports)
+{
+    struct sockaddr_storage address = {.ss_family = AF_INET6};
+    int made = try_ports(&address, sizeof(struct sockaddr_in6), ports);
+    if (made < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+        address = (struct sockaddr_storage){.ss_family = AF_INET};
+        made = try_ports(&address, sizeof(struct sockaddr_in), ports);
     }
     return made;
 }
 
 tfos_status tfos__listen(const char *host, const tfos__ports *ports, int *out, uint16_t *port, tfos_error *error)
 {
-    const char *const everywhere[] = {"::", "0.0.0.0"}; /* the first is for both families, where there is IPv6 */
-    bool named = host[0] != '\0';
-    int made = named ? try_ports(host, ports) : -1;
-    for (size_t i = 0; i < 2 && made < 0 && (!named || errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT); i++) {
-        made = try_ports(everywhere[i], ports);
-        named = true;
+    int made = host[0] != '\0' ? listen_at(host, ports) : listen_everywhere(ports);
+    if (made < 0 && host[0] != '\0' && errno == EADDRNOTAVAIL) {
+        made = listen_everywhere(ports);
     }
     if (made < 0 && errno == EADDRINUSE) {
         return tfos__fail(error, TFOS_EXISTS, "every port from %u to %u on '%s' is in use; set %s to others",
