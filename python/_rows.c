@@ -13,7 +13,8 @@
 enum { PICKLED_FIELDS_MAX = 16 }; /* with more, pickling the whole row costs less */
 
 typedef struct encoder_object {
-    PyObject_HEAD tfos__row_shape shape;
+    PyObject_HEAD
+    tfos__row_shape shape;
     tfos__row_temper temper; /* of the shape; rows are pickled while it has batches left */
     size_t count;
     tfos__row_column *columns;
@@ -396,8 +397,10 @@ static PyObject *make_batch(encoder_object *self, tfos_field *fields, tfos_vecto
     if (!refresh_schema(self, fields)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS status = tfos_batch_new(self->schema, vectors, self->rows, &batch, &error);
-    Py_END_ALLOW_THREADS return status == TFOS_OK ? tfos__python_batch_wrap(batch) : tfos__python_raise(&error);
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_batch_new(self->schema, vectors, self->rows, &batch, &error);
+    Py_END_ALLOW_THREADS
+    return status == TFOS_OK ? tfos__python_batch_wrap(batch) : tfos__python_raise(&error);
 }
 
 /* What has been pickled for long enough is tried anew. */
@@ -592,8 +595,7 @@ static PyType_Slot encoder_slots[] = {
 
 int tfos__python_add_rows(PyObject *module)
 {
-    return tfos__python_add_type(module, "tensorflowonspark._native.RowEncoder", sizeof(encoder_object), encoder_slots,
-                                 true, &encoder_type) < 0
+    return tfos__python_add_type(module, "RowEncoder", sizeof(encoder_object), encoder_slots, true, &encoder_type) < 0
                ? -1
                : PyModule_AddFunctions(module, tfos__row_decode_methods);
 }

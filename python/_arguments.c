@@ -1,0 +1,63 @@
+/* Arguments that several types take: lists of strings, and the words of an enum. */
+#include "_native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void tfos__python_strings_reset(tfos__python_strings *list)
+{
+    Py_CLEAR(list->owners);
+    free(list->items);
+    list->items = NULL;
+}
+
+bool tfos__python_strings_init(PyObject *sequence, int (*convert)(PyObject *, void *), tfos__python_strings *out)
+{
+    Py_ssize_t count = PySequence_Size(sequence);
+    *out = (tfos__python_strings){.owners = count < 0 ? NULL : PyList_New(0)};
+    out->items = calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof *out->items);
+    if (out->owners == NULL || out->items == NULL) {
+        if (PyErr_Occurred() == NULL) {
+            PyErr_NoMemory();
+        }
+        tfos__python_strings_reset(out);
+        return false;
+    }
+    for (; out->count < (size_t)count; out->count++) {
+        PyObject *item = PySequence_GetItem(sequence, (Py_ssize_t)out->count);
+        PyObject *bytes = NULL;
+        bool converted = item != NULL && convert(item, &bytes) && PyList_Append(out->owners, bytes) == 0;
+        if (converted) {
+            out->items[out->count] = PyBytes_AsString(bytes);
+        }
+        Py_XDECREF(item);
+        Py_XDECREF(bytes);
+        if (!converted) {
+            tfos__python_strings_reset(out);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tfos__python_parse_record(const char *text, tfos_record_kind *out)
+{
+    for (tfos_record_kind kind = TFOS_RECORD_AUTO; kind <= TFOS_RECORD_BYTES; kind++) {
+        if (strcmp(text, tfos_record_kind_name(kind)) == 0) {
+            *out = kind;
+            return true;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "record is '%s'; expected 'auto', 'example', 'sequence_example' or 'bytes'", text);
+    return false;
+}
+
+bool tfos__python_parse_codec(const char *text, tfos_codec *out)
+{
+    tfos_error error;
+    if (tfos_codec_parse(text, out, &error) == TFOS_OK) {
+        return true;
+    }
+    tfos__python_raise(&error);
+    return false;
+}

@@ -1,0 +1,430 @@
+/* Cluster: owns a cluster of the library; closing it ends the cluster. */
+#include "_native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static PyTypeObject *cluster_type;
+
+typedef struct cluster_object {
+    PyObject_HEAD
+    tfos_cluster *cluster; /* NULL once closed */
+    int calls;             /* under way, without the GIL */
+    bool waiting;          /* a thread is in next() */
+} cluster_object;
+
+/* The four lists of words among the options. */
+enum { WORD_LISTS = 4 };
+
+typedef struct cluster_words {
+    PyObject *from[WORD_LISTS]; /* sequences or None */
+    tfos__python_strings words[WORD_LISTS];
+} cluster_words;
+
+static void cluster_words_reset(cluster_words *self)
+{
+    for (int i = 0; i < WORD_LISTS; i++) {
+        tfos__python_strings_reset(&self->words[i]);
+    }
+}
+
+static bool cluster_words_init(cluster_words *self, tfos_cluster_options *options)
+{
+    for (int i = 0; i < WORD_LISTS; i++) {
+        if (self->from[i] != Py_None &&
+            !tfos__python_strings_init(self->from[i], PyUnicode_FSConverter, &self->words[i])) {
+            cluster_words_reset(self);
+            return false;
+        }
+    }
+    options->program = self->words[0].items;
+    options->environment = self->words[1].items;
+    options->tensorboard = self->words[2].items;
+    options->settings = self->words[3].items;
+    return true;
+}
+
+/* Fills in the options from keywords, which have the names of the fields. The payload is the caller's to release. */
+static bool cluster_parse(PyObject *args, PyObject *keywords, tfos_cluster_options *options, cluster_words *words,
+                          Py_buffer *payload)
+{
+    static char *names[] = {"nodes",       "program",     "payload",        "context",    "host",
+                            "ps",          "master",      "evaluator",      "parallel",   "no_barrier",
+                            "spark_feeds", "native_ps",   "native_workers", "keep_port",  "gpus",
+                            "attempt",     "timeout_ms",  "slots",          "slots_most", "slots_reason",
+                            "environment", "tensorboard", "settings",       "command",    "folder",
+                            NULL};
+    int evaluator = 0, parallel = 0, no_barrier = 0, spark_feeds = 0, native_ps = 0, native_workers = 0, keep_port = 0;
+    long long timeout_ms = options->timeout_ms, slots = options->slots, slots_most = options->slots_most;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOzz:Cluster", names, &options->nodes,
+                                     &words->from[0], payload, &options->context, &options->host, &options->ps,
+                                     &options->master, &evaluator, &parallel, &no_barrier, &spark_feeds, &native_ps,
+                                     &native_workers, &keep_port, &options->gpus, &options->attempt, &timeout_ms,
+                                     &slots, &slots_most, &options->slots_reason, &words->from[1], &words->from[2],
+                                     &words->from[3], &options->command, &options->folder)) {
+        return false;
+    }
+    options->evaluator = evaluator;
+    options->parallel = parallel;
+    options->no_barrier = no_barrier;
+    options->spark_feeds = spark_feeds;
+    options->native_ps = native_ps;
+    options->native_workers = native_workers;
+    options->keep_port = keep_port;
+    options->timeout_ms = timeout_ms;
+    options->slots = slots;
+    options->slots_most = slots_most;
+    options->payload = payload->buf;
+    options->payload_bytes = (size_t)payload->len;
+    return true;
+}
+
+/* Cluster(nodes, program, payload, context, *, …): the keywords are the fields of tfos_cluster_options. */
+static PyObject *cluster_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    tfos_cluster_options options;
+    tfos_error error;
+    tfos_status status;
+    Py_buffer payload = {0};
+    cluster_words words = {.from = {Py_None, Py_None, Py_None, Py_None}};
+    tfos_cluster_options_init(&options);
+    if (!cluster_parse(args, keywords, &options, &words, &payload)) {
+        return NULL;
+    }
+    bool held = cluster_words_init(&words, &options);
+    cluster_object *self = held ? tfos__python_new(type) : NULL;
+    if (self != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        status = tfos_cluster_open(&options, &self->cluster, &error);
+        Py_END_ALLOW_THREADS
+        if (status != TFOS_OK) {
+            self->cluster = NULL;
+            Py_CLEAR(self);
+            tfos__python_raise(&error);
+        }
+    }
+    cluster_words_reset(&words);
+    PyBuffer_Release(&payload);
+    return (PyObject *)self;
+}
+
+static bool cluster_begin(cluster_object *self)
+{
+    if (self->cluster == NULL) {
+        PyErr_SetString(PyExc_ValueError, "the cluster is closed");
+        return false;
+    }
+    self->calls++;
+    return true;
+}
+
+static PyObject *cluster_end(cluster_object *self, tfos_status status, const tfos_error *error)
+{
+    self->calls--;
+    return status != TFOS_OK ? tfos__python_raise(error) : Py_NewRef(Py_None);
+}
+
+/* The bytes that a Spark task hands to a node. The cluster key is inside. */
+static PyObject *cluster_ticket(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    const uint8_t *bytes;
+    size_t count;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    tfos_cluster_ticket(self->cluster, &bytes, &count);
+    self->calls--;
+    return PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)count);
+}
+
+static PyObject *cluster_url(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    self->calls--;
+    return PyUnicode_FromString(tfos_cluster_url(self->cluster));
+}
+
+static PyObject *cluster_spawn(cluster_object *self, PyObject *args)
+{
+    int index;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "i:spawn", &index) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_spawn(self->cluster, index, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+/* (kind, count, total, index, stream, node, host, state, url, text, pid). What a program printed may be any bytes. */
+static PyObject *event_tuple(const tfos_cluster_event *event)
+{
+    static const char *const kinds[] = {
+        [TFOS_EVENT_NONE] = "none",     [TFOS_EVENT_PROGRESS] = "progress", [TFOS_EVENT_READY] = "ready",
+        [TFOS_EVENT_NODE] = "node",     [TFOS_EVENT_LOG] = "log",           [TFOS_EVENT_FAILED] = "failed",
+        [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_FEED] = "feed",         [TFOS_EVENT_OVER] = "over",
+    };
+    if (event->kind == TFOS_EVENT_NONE) {
+        return Py_BuildValue("(sLLiisssssL)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "", 0LL);
+    }
+    PyObject *text = PyUnicode_DecodeUTF8(event->text, (Py_ssize_t)strlen(event->text), "replace");
+    return text == NULL ? NULL
+                        : Py_BuildValue("(sLLiissssNL)", kinds[event->kind], (long long)event->count,
+                                        (long long)event->total, (int)event->index, (int)event->stream, event->node,
+                                        event->host, event->state, event->url, text, (long long)event->pid);
+}
+
+/* The next event; None when nothing follows. */
+static PyObject *cluster_next(cluster_object *self, PyObject *args)
+{
+    long long timeout_ms;
+    tfos_cluster_event event;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L:next", &timeout_ms)) {
+        return NULL;
+    }
+    if (self->waiting) {
+        PyErr_SetString(PyExc_ValueError, "another thread is waiting for the events of this cluster");
+        return NULL;
+    }
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    self->waiting = true;
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_next(self->cluster, timeout_ms, &event, &error);
+    Py_END_ALLOW_THREADS
+    PyObject *result = NULL;
+    if (status == TFOS_OK) {
+        result = event_tuple(&event);
+    } else if (status == TFOS_END) {
+        result = Py_NewRef(Py_None);
+    } else {
+        tfos__python_raise(&error);
+    }
+    self->waiting = false;
+    self->calls--;
+    return result;
+}
+
+static PyObject *cluster_set_slots(cluster_object *self, PyObject *args)
+{
+    long long slots;
+    const char *holders = NULL;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L|z:slots", &slots, &holders) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_slots(self->cluster, slots, holders, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_ask(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_error error;
+    tfos_status status;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_ask(self->cluster, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_finish(cluster_object *self, PyObject *args)
+{
+    long long grace_ms;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "L:finish", &grace_ms) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_finish(self->cluster, grace_ms, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_stop(cluster_object *self, PyObject *args)
+{
+    const char *reason;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "s:stop", &reason) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_stop(self->cluster, reason, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+/* Opens a feed; returns its number. */
+static PyObject *cluster_feed(cluster_object *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"queue", "partitions", "inference", "determinate", "again", "timeout_ms", NULL};
+    tfos_feed_options options = {0};
+    long long partitions, timeout_ms;
+    int inference, determinate, again;
+    uint64_t feed;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sLpppL:feed", names, &options.queue, &partitions, &inference,
+                                     &determinate, &again, &timeout_ms) ||
+        !cluster_begin(self)) {
+        return NULL;
+    }
+    options.partitions = partitions;
+    options.inference = inference != 0;
+    options.determinate = determinate != 0;
+    options.again = again != 0;
+    options.timeout_ms = timeout_ms;
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_feed(self->cluster, &options, &feed, &error);
+    Py_END_ALLOW_THREADS
+    self->calls--;
+    return status == TFOS_OK ? PyLong_FromUnsignedLongLong(feed) : tfos__python_raise(&error);
+}
+
+static PyObject *cluster_epoch(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "KK:epoch", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_epoch(self->cluster, feed, epoch, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_epoch_end(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "KK:epoch_end", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_epoch_end(self->cluster, feed, epoch, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+/* The bytes with which a Spark task feeds. The cluster key is inside. */
+static PyObject *cluster_feed_ticket(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed, epoch;
+    uint8_t *bytes;
+    size_t count;
+    tfos_error error;
+    if (!PyArg_ParseTuple(args, "KK:feed_ticket", &feed, &epoch) || !cluster_begin(self)) {
+        return NULL;
+    }
+    tfos_status status = tfos_cluster_feed_ticket(self->cluster, feed, epoch, &bytes, &count, &error);
+    self->calls--;
+    if (status != TFOS_OK) {
+        return tfos__python_raise(&error);
+    }
+    PyObject *ticket = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)count);
+    free(bytes);
+    return ticket;
+}
+
+static PyObject *cluster_feed_close(cluster_object *self, PyObject *args)
+{
+    unsigned long long feed;
+    tfos_error error;
+    tfos_status status;
+    if (!PyArg_ParseTuple(args, "K:feed_close", &feed) || !cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_feed_close(self->cluster, feed, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_end_of_feed(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_error error;
+    tfos_status status;
+    if (!cluster_begin(self)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tfos_cluster_end_of_feed(self->cluster, &error);
+    Py_END_ALLOW_THREADS
+    return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_close(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    tfos_cluster *cluster = self->cluster;
+    if (self->calls > 0) {
+        PyErr_SetString(PyExc_ValueError, "the cluster is in use by another thread");
+        return NULL;
+    }
+    self->cluster = NULL;
+    if (cluster != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        tfos_cluster_close(cluster);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static void cluster_dealloc(cluster_object *self)
+{
+    if (self->cluster != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        tfos_cluster_close(self->cluster); /* may wait for processes to end */
+        Py_END_ALLOW_THREADS
+    }
+    tfos__python_free(self);
+}
+
+static PyType_Slot cluster_slots[] = {
+    {Py_tp_new, cluster_new},
+    {Py_tp_dealloc, cluster_dealloc},
+    {Py_tp_methods,
+     (PyMethodDef[]){{"ticket", (PyCFunction)cluster_ticket, METH_NOARGS, NULL},
+                     {"url", (PyCFunction)cluster_url, METH_NOARGS, NULL},
+                     {"spawn", (PyCFunction)cluster_spawn, METH_VARARGS, NULL},
+                     {"next", (PyCFunction)cluster_next, METH_VARARGS, NULL},
+                     {"slots", (PyCFunction)cluster_set_slots, METH_VARARGS, NULL},
+                     {"ask", (PyCFunction)cluster_ask, METH_NOARGS, NULL},
+                     {"finish", (PyCFunction)cluster_finish, METH_VARARGS, NULL},
+                     {"stop", (PyCFunction)cluster_stop, METH_VARARGS, NULL},
+                     {"feed", (PyCFunction)(void (*)(void))cluster_feed, METH_VARARGS | METH_KEYWORDS, NULL},
+                     {"epoch", (PyCFunction)cluster_epoch, METH_VARARGS, NULL},
+                     {"epoch_end", (PyCFunction)cluster_epoch_end, METH_VARARGS, NULL},
+                     {"feed_ticket", (PyCFunction)cluster_feed_ticket, METH_VARARGS, NULL},
+                     {"feed_close", (PyCFunction)cluster_feed_close, METH_VARARGS, NULL},
+                     {"end_of_feed", (PyCFunction)cluster_end_of_feed, METH_NOARGS, NULL},
+                     {"close", (PyCFunction)cluster_close, METH_NOARGS, NULL},
+                     {0}}},
+    {0, NULL},
+};
+
+int tfos__python_add_cluster(PyObject *module)
+{
+    return tfos__python_add_type(module, "Cluster", sizeof(cluster_object), cluster_slots, true, &cluster_type);
+}
