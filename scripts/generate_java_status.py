@@ -1,4 +1,4 @@
-"""Writes org.tfos.Status from the table TFOS_STATUS_MAP in tfos.h: generate_java_status.py TFOS_H STATUS_JAVA.
+"""Writes org.tfos.Status from the table TFOS_STATUS_MAP in tfos/base.h: generate_java_status.py BASE_H STATUS_JAVA.
 
 The table is the one place where statuses are defined; a copy by hand would drift.
 """
@@ -9,7 +9,7 @@ import sys
 
 TEMPLATE = """package org.tfos;
 
-/** What a call of the native library came to. Made from TFOS_STATUS_MAP in tfos.h. */
+/** What a call of the native library came to. Made from TFOS_STATUS_MAP in tfos/base.h. */
 public enum Status {{
 {constants};
 

@@ -33,7 +33,7 @@ class TFClusterError(RuntimeError):
 
 
 class FeedState:
-    """What the coordinator has said of a feed; tfos.h explains the states."""
+    """What the coordinator has said of a feed; tfos/cluster.h explains the states."""
 
     ENDS = ("failed", "terminated", "finished", "ended")
 

@@ -267,11 +267,12 @@ tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, siz
 
 bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_form *out)
 {
-    static const char letters[] = {
-        [TFOS__SPARK_BYTE] = 'B',        [TFOS__SPARK_SHORT] = 'S', [TFOS__SPARK_INT] = 'I',
-        [TFOS__SPARK_LONG] = 'J',        [TFOS__SPARK_FLOAT] = 'F', [TFOS__SPARK_DOUBLE] = 'D',
-        [TFOS__SPARK_BOOLEAN] = 'Z',     [TFOS__SPARK_BYTES] = 'L', [TFOS__SPARK_DECIMAL] = 'J',
-        [TFOS__SPARK_BIG_DECIMAL] = 'L',
+    static const tfos_spark_value values[] = {
+        [TFOS__SPARK_BYTE] = TFOS_SPARK_VALUE_BYTE,       [TFOS__SPARK_SHORT] = TFOS_SPARK_VALUE_SHORT,
+        [TFOS__SPARK_INT] = TFOS_SPARK_VALUE_INT,         [TFOS__SPARK_LONG] = TFOS_SPARK_VALUE_LONG,
+        [TFOS__SPARK_FLOAT] = TFOS_SPARK_VALUE_FLOAT,     [TFOS__SPARK_DOUBLE] = TFOS_SPARK_VALUE_DOUBLE,
+        [TFOS__SPARK_BOOLEAN] = TFOS_SPARK_VALUE_BOOLEAN, [TFOS__SPARK_BYTES] = TFOS_SPARK_VALUE_BYTES,
+        [TFOS__SPARK_DECIMAL] = TFOS_SPARK_VALUE_LONG,    [TFOS__SPARK_BIG_DECIMAL] = TFOS_SPARK_VALUE_BYTES,
     };
     assert(index < rows->columns.count);
     const tfos__spark_column *column = &rows->columns.at[index];
@@ -279,7 +280,7 @@ bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_
         return false;
     }
     *out = (tfos_spark_form){
-        .value = letters[column->kind], .lists = column->lists, .precision = column->precision, .scale = column->scale};
+        .value = values[column->kind], .lists = column->lists, .precision = column->precision, .scale = column->scale};
     out->row_bytes = rows->lane_bytes > 0 ? tfos__spark_vector_most(column, rows->lane_bytes) : INT64_MAX;
     return true;
 }

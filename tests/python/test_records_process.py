@@ -370,7 +370,7 @@ def test_import_order_with_tensorflow(big_file):
 
 def test_version():
     assert tensorflowonspark.__version__ == _native.version
-    header = pathlib.Path(__file__).parents[2] / "include" / "tfos.h"
+    header = pathlib.Path(__file__).parents[2] / "include" / "tfos" / "base.h"
     assert f'#define TFOS_VERSION "{tensorflowonspark.__version__}"' in header.read_text()
 
 

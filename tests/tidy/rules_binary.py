@@ -55,12 +55,12 @@ def library_exports_the_api(tree):
     path = tree.built("src/libtfos.so")
     if not os.path.isfile(path):
         return
-    declared = {name: line for name, line, _ in rules_text.declared_functions(tree)}
+    declared = {name: (header, line) for name, header, line, _ in rules_text.declared_functions(tree)}
     symbols = exported(path)
     for name in sorted(symbols - set(declared)):
         yield show(tree, path), 1, f"exports {name}, which tfos.h does not declare; hide or declare it"
     for name in sorted(set(declared) - symbols):
-        yield "include/tfos.h", declared[name], f"declares {name}, which libtfos.so does not export; write or remove it"
+        yield *declared[name], f"declares {name}, which libtfos.so does not export; write or remove it"
 
 
 def shells_export_their_entry_only(tree):
@@ -87,7 +87,7 @@ def internal_names_have_our_prefix(tree):
     path = tree.built("src/libtfos_core.a")
     if not os.path.isfile(path):
         return
-    declared = {name for name, _, _ in rules_text.declared_functions(tree)}
+    declared = {name for name, *_ in rules_text.declared_functions(tree)}
     member = "?"
     for line in output_of("nm", "--defined-only", "--extern-only", path).splitlines():
         if line.endswith(".o:"):

@@ -16,9 +16,7 @@ MAX_FUNCTION_LINES = 80
 SOURCES = (".c", ".h", ".py", ".pyi", ".java", ".cmake", "CMakeLists.txt", "Makefile")
 
 # Files that may be longer than MAX_LINES, each with the reason.
-LONG_FILES = {
-    "include/tfos.h": "the one public header: most of it is contract, and it must be one file",
-}
+LONG_FILES = {}
 
 
 def c_files(tree):
@@ -40,7 +38,7 @@ def rooms_in_order(tree):
             continue
         for number, line in tree.lines(path):
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-            if not match or match[1] == "tfos.h":
+            if not match or re.match(r"tfos(/\w+)?\.h$", match[1]):
                 continue
             other = match[1].split("/")[0]
             if "/" not in match[1] or other not in ROOMS:
@@ -159,22 +157,40 @@ def c_files_tell_their_idea(tree):
 
 
 def declared_functions(tree):
-    """(name, line, the comment before it) of each TFOS_API function of tfos.h."""
-    text = tree.text("include/tfos.h")
-    for match in re.finditer(r"^TFOS_API [^;]*?\b(tfos_\w+)\(", text, re.M):
-        before = text[: match.start()].rstrip()
-        comment = before[before.rfind("/*") :] if before.endswith("*/") else ""
-        yield match[1], text[: match.start()].count("\n") + 1, comment
+    """(name, header, line, the comment before it) of each TFOS_API function."""
+    for path in tree.under("include/", ".h"):
+        text = tree.text(path)
+        for match in re.finditer(r"^TFOS_API [^;]*?\b(tfos_\w+)\(", text, re.M):
+            before = text[: match.start()].rstrip()
+            comment = before[before.rfind("/*") :] if before.endswith("*/") else ""
+            yield match[1], path, text[: match.start()].count("\n") + 1, comment
 
 
 def api_says_owner_and_thread(tree):
     functions = list(declared_functions(tree))
     if not functions:
         yield "include/tfos.h", 1, "declares no TFOS_API function; has the form of the declarations changed?"
-    for name, line, comment in functions:
+    for name, path, line, comment in functions:
         for word in ("Owner:", "Thread:"):
             if word not in comment:
-                yield "include/tfos.h", line, f'the comment of {name} has no line "{word} …"; say it'
+                yield path, line, f'the comment of {name} has no line "{word} …"; say it'
+
+
+def headers_open_with_their_laws(tree):
+    """tfos.h is all of them; each says what it is about before it says it, and how its nouns behave."""
+    umbrella = tree.text("include/tfos.h")
+    for path in tree.under("include/tfos/", ".h"):
+        name = path[len("include/") :]
+        opening = tree.text(path).split("*/")[0]
+        if f'#include "{name}"' not in umbrella:
+            yield "include/tfos.h", 1, f"does not include {name}; whoever includes tfos.h has all of tfos"
+        for word in ("Errors", "Ownership.", "Threads."):
+            if word not in opening:
+                yield path, 1, f'the comment at its beginning does not say "{word} …"; say it'
+        command = ["cc", "-std=c11", "-fsyntax-only", "-x", "c", "-I", os.path.join(tree.root, "include")]
+        result = subprocess.run([*command, os.path.join(tree.root, path)], capture_output=True, text=True)
+        if result.returncode != 0:
+            yield path, 1, f"cannot be included alone: {result.stderr.strip()[:300]}"
 
 
 def scripts_stop_at_errors(tree):
@@ -201,7 +217,7 @@ def links_resolve(tree):
 
 
 def versions_agree(tree):
-    match = re.search(r'#define TFOS_VERSION "([^"]+)"', tree.text("include/tfos.h"))
+    match = re.search(r'#define TFOS_VERSION "([^"]+)"', tree.text("include/tfos/base.h"))
     version = match[1] if match else None
     forms = {
         "jvm/pom.xml": r"<artifactId>tfos</artifactId>\s*<version>([^<]+)</version>",
@@ -211,7 +227,7 @@ def versions_agree(tree):
     for path, form in forms.items():
         found = re.search(form, tree.text(path), re.M) if tree.has(path) else None
         if found and found[1] != version:
-            yield path, 1, f"says version {found[1]}, include/tfos.h says {version}; make them one"
+            yield path, 1, f"says version {found[1]}, include/tfos/base.h says {version}; make them one"
 
 
 def requirements_are_pinned(tree):
@@ -266,6 +282,7 @@ RULES = [
     functions_fit_a_screen,
     c_files_tell_their_idea,
     api_says_owner_and_thread,
+    headers_open_with_their_laws,
     scripts_stop_at_errors,
     links_resolve,
     versions_agree,

@@ -5,7 +5,8 @@ import os
 import subprocess
 import tempfile
 
-HEADER = """/* The header. */
+HEADER = """/* The header. Errors … Ownership. … Threads. … */
+#define TFOS_API
 #define TFOS_VERSION "1.2.3"
 /* Does it.
  *
@@ -27,7 +28,8 @@ int f(void)
 
 # A small project without a breach: path → text. A path that ends in .so or .a is compiled from its text.
 GOOD = {
-    "include/tfos.h": HEADER,
+    "include/tfos.h": '/* All. */\n#include "tfos/base.h"\n',
+    "include/tfos/base.h": HEADER,
     "src/CMakeLists.txt": "set(tfos_rooms_of tfos_objects)\ntfos_room(\n  base\n  thing.c)\ntfos_room(column)\n",
     "src/base/thing.h": "/* A thing. */\n",
     "src/base/thing.c": SOURCE,
@@ -90,10 +92,15 @@ BAD = {
     ],
     "c_files_tell_their_idea": [{"src/base/thing.c": "#include <stdio.h>\n"}],
     "api_says_owner_and_thread": [
-        {"include/tfos.h": HEADER.replace("Owner:", "")},
-        {"include/tfos.h": HEADER.replace("Thread:", "")},
-        {"include/tfos.h": HEADER + "TFOS_API const char *tfos_thing_name(int a,\n                        int b);\n"},
-        {"include/tfos.h": "/* Empty. */\n"},
+        {"include/tfos/base.h": HEADER.replace("Owner:", "")},
+        {"include/tfos/base.h": HEADER.replace("Thread:", "")},
+        {"include/tfos/base.h": HEADER + "TFOS_API const char *tfos_thing_name(int a,\n              int b);\n"},
+        {"include/tfos/base.h": "/* Empty. */\n"},
+    ],
+    "headers_open_with_their_laws": [
+        {"include/tfos.h": "/* Nothing. */\n"},
+        {"include/tfos/base.h": HEADER.replace("Threads.", "")},
+        {"include/tfos/base.h": HEADER + "tfos_unknown tfos_thing_make(void);\n"},
     ],
     "scripts_stop_at_errors": [
         {"scripts/run": "#!/usr/bin/env bash\necho run\n"},

@@ -80,7 +80,11 @@ static void test_scalars_of_every_type(void **state)
 static void test_forms_say_how_columns_come(void **state)
 {
     (void)state;
-    static const char expected[] = "ZBSIJFDLLIJJ";
+    static const tfos_spark_value expected[SCALARS] = {
+        TFOS_SPARK_VALUE_BOOLEAN, TFOS_SPARK_VALUE_BYTE,  TFOS_SPARK_VALUE_SHORT,  TFOS_SPARK_VALUE_INT,
+        TFOS_SPARK_VALUE_LONG,    TFOS_SPARK_VALUE_FLOAT, TFOS_SPARK_VALUE_DOUBLE, TFOS_SPARK_VALUE_BYTES,
+        TFOS_SPARK_VALUE_BYTES,   TFOS_SPARK_VALUE_INT,   TFOS_SPARK_VALUE_LONG,   TFOS_SPARK_VALUE_LONG,
+    };
     tfos_spark_form form;
     tfos_spark_rows *rows = spark_rows_of(spark_scalar_fields, "");
     for (size_t i = 0; i < SCALARS; i++) {
@@ -94,9 +98,9 @@ static void test_forms_say_how_columns_come(void **state)
         SIMPLE("a", "decimal(9,2)") "," FIELD("b", ARRAY_OF(ARRAY_OF("\"decimal(38,3)\""))) "," FIELD("c", VECTOR),
         "{\"a\": {\"cast\": \"double\"}, \"b\": {\"cast\": \"double\"}}");
     assert_true(tfos_spark_rows_form(rows, 0, &form));
-    assert_true(form.value == 'J' && form.lists == 0 && form.precision == 9 && form.scale == 2);
+    assert_true(form.value == TFOS_SPARK_VALUE_LONG && form.lists == 0 && form.precision == 9 && form.scale == 2);
     assert_true(tfos_spark_rows_form(rows, 1, &form));
-    assert_true(form.value == 'L' && form.lists == 2 && form.precision == 38 && form.scale == 3);
+    assert_true(form.value == TFOS_SPARK_VALUE_BYTES && form.lists == 2 && form.precision == 38 && form.scale == 3);
     assert_false(tfos_spark_rows_form(rows, 2, &form));
     const tfos_spark_vector columns[3] = {{0}};
     expect_failure(rows, columns, 0, 0, TFOS_UNSUPPORTED, WORDS("column 'c'", "come in rows"));

@@ -215,6 +215,12 @@ NATIVE(void, rowsRefuse, jlong address, jint column, jlong bytes)
 
 NATIVE(jlongArray, rowsForms, jlong address)
 {
+    /* The letters by which JNI knows Java's types. */
+    static const char letters[] = {
+        [TFOS_SPARK_VALUE_BOOLEAN] = 'Z', [TFOS_SPARK_VALUE_BYTE] = 'B',  [TFOS_SPARK_VALUE_SHORT] = 'S',
+        [TFOS_SPARK_VALUE_INT] = 'I',     [TFOS_SPARK_VALUE_LONG] = 'J',  [TFOS_SPARK_VALUE_FLOAT] = 'F',
+        [TFOS_SPARK_VALUE_DOUBLE] = 'D',  [TFOS_SPARK_VALUE_BYTES] = 'L',
+    };
     enum { WORDS = 5 };
     (void)class;
     const rows *self = rows_at(address);
@@ -222,7 +228,7 @@ NATIVE(jlongArray, rowsForms, jlong address)
     for (size_t i = 0; forms != NULL && i < self->columns; i++) {
         tfos_spark_form form;
         tfos_spark_rows_form(self->rows, i, &form);
-        const jlong words[WORDS] = {form.value, form.lists, form.precision, form.scale, form.row_bytes};
+        const jlong words[WORDS] = {letters[form.value], form.lists, form.precision, form.scale, form.row_bytes};
         (*env)->SetLongArrayRegion(env, forms, (jsize)(i * WORDS), WORDS, words);
     }
     return forms;

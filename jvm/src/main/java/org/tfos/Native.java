@@ -138,7 +138,7 @@ public final class Native {
         throw new TfosException(Status.of(status), new String(message, StandardCharsets.UTF_8));
     }
 
-    // Rows of Spark: see org.tfos.spark.SparkRows, and tfos.h. Texts are UTF-8.
+    // Rows of Spark: see org.tfos.spark.SparkRows, and tfos/spark.h. Texts are UTF-8.
 
     public static native long rowsNew(byte[] description);
 
@@ -156,7 +156,10 @@ public final class Native {
 
     public static native void rowsRefuse(long rows, int column, long bytes);
 
-    /** Five numbers for each column: those of tfos_spark_form. Null: a column cannot come in vectors. */
+    /**
+     * Five numbers for each column: those of tfos_spark_form, the first as JNI's letter for it. Null: a column cannot
+     * come in vectors.
+     */
     public static native long[] rowsForms(long rows);
 
     /**
@@ -174,7 +177,7 @@ public final class Native {
 
     public static native void rowsFree(long rows);
 
-    // Rows for Spark: see org.tfos.spark.RowWriter, and tfos.h.
+    // Rows for Spark: see org.tfos.spark.RowWriter, and tfos/spark.h.
 
     public static native long writerNew(byte[] schema);
 
@@ -186,7 +189,7 @@ public final class Native {
 
     public static native void writerFree(long writer);
 
-    // Feeding: see org.tfos.spark.Feeder, and tfos.h. False, or 0 for a feeder, stands for END.
+    // Feeding: see org.tfos.spark.Feeder, and tfos/feed.h. False, or 0 for a feeder, stands for END.
 
     public static native long feederOpen(
             byte[] ticket, long partition, long attempt, byte[] host, BooleanSupplier interrupted);

@@ -21,7 +21,7 @@ public final class FeedData {
      * computed now.
      *
      * @param data the columns to be fed, under the names that they are to have
-     * @param columns JSON: what is declared for columns, as tfos.h says at tfos_spark_rows_new; "{}" for nothing
+     * @param columns JSON: what is declared for columns, as tfos/spark.h says at tfos_spark_rows_new; "{}" for nothing
      */
     public FeedData(Dataset<?> data, String columns) {
         types = data.schema();

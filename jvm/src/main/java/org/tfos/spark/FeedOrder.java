@@ -10,7 +10,7 @@ final class FeedOrder implements Serializable {
     private static final long serialVersionUID = 1L;
 
     final byte[] ticket; // the cluster key is inside
-    final String description; // of the columns, as tfos.h says at tfos_spark_rows_new
+    final String description; // of the columns, as tfos/spark.h says at tfos_spark_rows_new
     final StructType schema;
     final int[] ordinals; // of the columns in Spark's batches; null: there are rows
     // Spark's web page shows these with the stage.

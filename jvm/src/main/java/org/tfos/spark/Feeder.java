@@ -56,7 +56,7 @@ public final class Feeder extends Handle {
         return Native.feederExhaust(address(), interrupted);
     }
 
-    /** How long to wait for results, as tfos.h explains it; in the order of its numbers. */
+    /** How long to wait for results, as tfos/feed.h explains it; in the order of its numbers. */
     public enum Wait {
         NOT,
         FOR_RESULTS,

@@ -18,7 +18,7 @@ public final class InferenceData {
     static final class Plan implements Serializable {
         private static final long serialVersionUID = 1L;
 
-        /** Of the columns that are fed, as tfos.h says at tfos_spark_rows_new. */
+        /** Of the columns that are fed, as tfos/spark.h says at tfos_spark_rows_new. */
         String description;
 
         /** How many columns are fed. */
@@ -39,7 +39,7 @@ public final class InferenceData {
      * Checks the columns, and has Spark plan the query.
      *
      * @param data the columns to be fed; or, for a pair, a struct of these and a struct of the columns to be kept
-     * @param columns JSON: what is declared for columns, as tfos.h says at tfos_spark_rows_new; "{}" for nothing
+     * @param columns JSON: what is declared for columns, as tfos/spark.h says at tfos_spark_rows_new; "{}" for nothing
      * @param keep whether results stand behind columns of their rows
      */
     public InferenceData(Dataset<?> data, String columns, boolean keep, boolean pair) {

@@ -22,7 +22,7 @@ public final class SparkRows extends Handle {
     private long end; // of the rows in the block
     private long at; // the first of them that was not appended
 
-    /** @param description of the columns, as tfos.h says at tfos_spark_rows_new */
+    /** @param description of the columns, as tfos/spark.h says at tfos_spark_rows_new */
     public SparkRows(String description) {
         super(make(description), Native::rowsFree);
         makeRoom(BLOCK_BYTES);

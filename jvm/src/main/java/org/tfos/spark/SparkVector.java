@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Some rows of a column, or what is in their lists, laid out as tfos.h says at tfos_spark_vector. */
+/** Some rows of a column, or what is in their lists, laid out as tfos/spark.h says at tfos_spark_vector. */
 abstract class SparkVector implements AutoCloseable {
     /** Of a vector in the array that crosses to the native library: length, values, offsets, nulls. */
     static final int WORDS = 4;

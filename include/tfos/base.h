@@ -1,0 +1,148 @@
+/* tfos/base.h: what everything else in tfos stands on.
+ *
+ *   status, error    every call that can fail returns a tfos_status and fills an optional tfos_error.
+ *   log              where the library's lines go.
+ *   setting          what a user may set without naming it in a call.
+ *   string           text that a function hands over is freed with tfos_string_free.
+ *
+ * Errors. A function returns TFOS_OK (0), TFOS_END where it says that data may end, or an error status. The last
+ * argument `error` may be NULL; otherwise it is filled on failure and untouched on success. Outputs are set only
+ * on success. The library never exits, aborts or prints for a fault of its environment or its input; an argument that
+ * no correct program passes trips an assert.
+ *
+ * Ownership. `new`/`free` pair memory, `open`/`close` pair resources of the system, `init` fills storage of the
+ * caller's. If `new` or `open` fails there is nothing to free. Every `free` and `close` takes NULL. Strings returned as
+ * `const char *` belong to the object that returned them and live as long as it does.
+ *
+ * Threads. Objects are not shared between threads unless a function says so; different objects never interfere.
+ *
+ * These laws hold in every header of tfos. */
+#ifndef TFOS_BASE_H
+#define TFOS_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TFOS_API __attribute__((visibility("default")))
+#else
+#define TFOS_API
+#endif
+
+#define TFOS_VERSION "0.1.0"
+
+/* The version of the library that is loaded, in the form of TFOS_VERSION.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_version(void);
+
+/* ---- Status and error -------------------------------------------------------------------------------------------- */
+
+/* X(name, value, text). The values are part of the ABI: Java and Python constants are made from this table. */
+#define TFOS_STATUS_MAP(X)                                                                                             \
+    X(OK, 0, "ok")                                                                                                     \
+    X(END, 1, "end of data")                                                                                           \
+    X(INVALID, 2, "invalid argument")                                                                                  \
+    X(NOT_FOUND, 3, "not found")                                                                                       \
+    X(PERMISSION, 4, "permission denied")                                                                              \
+    X(EXISTS, 5, "already exists")                                                                                     \
+    X(IO, 6, "input/output error")                                                                                     \
+    X(NO_SPACE, 7, "no space left")                                                                                    \
+    X(NO_MEMORY, 8, "out of memory")                                                                                   \
+    X(CORRUPT, 9, "corrupt data")                                                                                      \
+    X(TRUNCATED, 10, "data cut short")                                                                                 \
+    X(MISMATCH, 11, "data does not match the schema")                                                                  \
+    X(RANGE, 12, "value out of range")                                                                                 \
+    X(ENCODING, 13, "invalid text encoding")                                                                           \
+    X(LIMIT, 14, "limit exceeded")                                                                                     \
+    X(UNSUPPORTED, 15, "not supported")                                                                                \
+    X(MISSING_LIBRARY, 16, "a system library is missing")                                                              \
+    X(CANCELLED, 17, "cancelled")
+
+typedef enum tfos_status {
+#define TFOS_STATUS_ENUM(name, value, text) TFOS_##name = (value),
+    TFOS_STATUS_MAP(TFOS_STATUS_ENUM)
+#undef TFOS_STATUS_ENUM
+} tfos_status;
+
+enum { TFOS_ERROR_MESSAGE_BYTES = 1024 };
+
+/* What went wrong: one or two sentences that say what was expected, what was found, where, and what to do. */
+typedef struct tfos_error {
+    tfos_status status;
+    bool retriable; /* the same call may succeed later without any change */
+    char message[TFOS_ERROR_MESSAGE_BYTES];
+} tfos_error;
+
+/* "CORRUPT" for TFOS_CORRUPT; "UNKNOWN" for a number that is no status.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_status_name(tfos_status status);
+
+/* "corrupt data" for TFOS_CORRUPT.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_status_text(tfos_status status);
+
+/* ---- Strings ----------------------------------------------------------------------------------------------------- */
+
+/* Owner: frees a string that a tfos function handed over.
+ * Thread: any. */
+TFOS_API void tfos_string_free(char *string);
+
+/* ---- Log --------------------------------------------------------------------------------------------------------- */
+
+typedef enum tfos_log_level { TFOS_LOG_ERROR, TFOS_LOG_WARN, TFOS_LOG_INFO, TFOS_LOG_DEBUG } tfos_log_level;
+
+typedef void (*tfos_log_function)(tfos_log_level level, const char *message, void *context);
+
+/* Where the library's log lines go; NULL (the default) drops them. Called from any thread of the library, also from
+ * several at a time, and never while the library holds a lock that a tfos call needs. When this returns, no other
+ * thread is in the function that was replaced.
+ *
+ * Owner: the caller keeps `context` alive until the function has been replaced.
+ * Thread: any. */
+TFOS_API void tfos_log_set(tfos_log_function function, void *context);
+
+/* ---- Settings ---------------------------------------------------------------------------------------------------- */
+
+/* What a user may set without naming it in a call. docs/config.md is made from this table. */
+typedef struct tfos_setting {
+    const char *key;         /* "records.batch_rows" */
+    const char *environment; /* "TFOS_RECORDS_BATCH_ROWS" */
+    const char *form;        /* NULL: a number from `least` to `most`; else what the text looks like, without default */
+    int64_t fallback;        /* when nobody sets it */
+    int64_t least;
+    int64_t most;
+    const char *text; /* what it means, in a sentence */
+} tfos_setting;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_setting_count(void);
+
+/* The setting at `index`, which is below the count.
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const tfos_setting *tfos_setting_at(size_t index);
+
+/* Parses a whole number that may end in KiB, MiB or GiB.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_number_parse(const char *text, int64_t *out, tfos_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TFOS_BASE_H */

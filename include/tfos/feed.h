@@ -1,0 +1,178 @@
+/* tfos/feed.h: rows on their way from Spark tasks to the programs on nodes, and results on their way back.
+ *
+ *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster.
+ *   feed             the rows of a queue, as the program on a node takes them.
+ *
+ * Errors. TFOS_END is no error: the feed wants no more, or has no more. CANCELLED: the caller was interrupted while it
+ * waited. A row that cannot be fed fails the whole feed, because the next attempt would have it as well.
+ *
+ * Ownership. Batches that are handed in stay the caller's; those that come out are given up with tfos_batch_free.
+ *
+ * Threads. A feeder belongs to one thread at a time. Feeds may be used by any; calls for one queue are serialized. */
+#ifndef TFOS_FEED_H
+#define TFOS_FEED_H
+
+#include "tfos/column.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Feeder: a Spark task ---------------------------------------------------------------------------------------- */
+
+typedef struct tfos_feeder tfos_feeder;
+
+typedef struct tfos_feeder_options {
+    const void *ticket;
+    size_t ticket_bytes;
+    uint64_t partition;
+    uint64_t attempt; /* TaskContext.taskAttemptId() */
+    const char *host; /* of the executor, for messages */
+    /* NULL, or: asked about ten times a second by the thread that waits in a call; true ends the call with CANCELLED.
+     */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+} tfos_feeder_options;
+
+/* Asks to feed a partition, and waits until that is decided: as long as another attempt feeds it. END: there is nothing
+ * to do, for the partition has been fed or the feed has ended; the task returns.
+ *
+ * Owner: the caller closes *out with tfos_feeder_close. Everything in `options` is copied.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **out, tfos_error *error);
+
+/* How many rows at the beginning of the partition an earlier attempt has fed. They are to be passed all the same (the
+ * feeder leaves them out), or may be skipped with tfos_feeder_skip where that is cheaper.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_feeder_fed(const tfos_feeder *feeder);
+
+/* The next `rows` rows were not passed, because they have been fed. At most what is left of tfos_feeder_fed.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
+
+/* Feeds the rows of a batch, waiting for room. END: the feed has ended and wants no more; the task returns. A schema
+ * that differs from that of the batch before is sent along. LIMIT names a row that is larger than a lane.
+ *
+ * Owner: `batch` stays the caller's.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
+
+/* How long to wait for results. */
+typedef enum tfos_feeder_wait {
+    TFOS_WAIT_NOT,
+    TFOS_WAIT_FOR_RESULTS, /* until there are some */
+    TFOS_WAIT_FOR_ROOM,    /* … or the program that owes them has taken all its rows: it may need more to go on */
+} tfos_feeder_wait;
+
+/* With inference: the results that have come, in the order of the rows. END: every row that was fed has its result; or,
+ * after tfos_feeder_exhaust, a program has terminated the feed. MISMATCH when rows get no result: programs gave fewer,
+ * ended before, or gave none for as long as the feed's timeout. OK with *out NULL: nothing has come yet.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out,
+                                         tfos_error *error);
+
+/* The partition has no more rows. With inference this comes before the last results are waited for; otherwise
+ * tfos_feeder_finish does it.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error);
+
+/* Ends the partition: returns when its last row is in a lane, or all results have come, and that is noted. When rows
+ * are consumed is no business of the task's. END: the feed has ended before.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per feeder. */
+TFOS_API tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error);
+
+/* A row cannot be fed: the whole feed fails with this message, which names the partition already or not.
+ *
+ * Owner: `failure` is copied.
+ * Thread: one at a time per feeder. */
+TFOS_API void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure);
+
+/* Leaves. A partition that is not finished can be taken over by another attempt.
+ *
+ * Owner: frees `feeder`.
+ * Thread: when no other call is under way. */
+TFOS_API void tfos_feeder_close(tfos_feeder *feeder);
+
+/* ---- Feed: the program on a node --------------------------------------------------------------------------------- */
+
+/* The rows of one queue. A process that a node has started finds them by itself (TFOS_FEED_FD). */
+typedef struct tfos_feed tfos_feed;
+
+/* NOT_FOUND when this process is no program of a node, or the node is not fed by Spark.
+ *
+ * Owner: the caller closes *out with tfos_feed_close. Several handles of one queue share its rows.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_error *error);
+
+typedef struct tfos_feed_want {
+    int64_t rows;          /* most rows of the batch; it has fewer only at an end */
+    bool split_epochs;     /* the end of an epoch is an end: TFOS_END comes once for each */
+    int64_t epoch;         /* with split_epochs, from 0 on: only the end of this one, with what is left of those before;
+                            * -1: of whichever comes next */
+    int64_t timeout_ms;    /* -1: as long as it takes; otherwise CANCELLED after so long without a row */
+    const tfos_schema *as; /* NULL: columns as they were fed; else these, by name. Lists of fixed and of any length are
+                            * made of each other; another type is a MISMATCH */
+    bool (*interrupted)(void *context); /* as in tfos_feeder_options; also CANCELLED */
+    void *interrupted_context;
+} tfos_feed_want;
+
+/* Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_feed_want_init(tfos_feed_want *want);
+
+/* The next rows, copied out of the lanes: they count as consumed. A batch has rows of one schema: unless `as` is given
+ * it ends early when the schema changes. It also ends with a partition of inference. END: the epoch has ended
+ * (split_epochs), or the feed; after the end of the feed every further call gives END. Rows that were taken before a
+ * failure come with the next call.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free.
+ * Thread: any; calls for one queue are serialized. */
+TFOS_API tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_batch **out, tfos_error *error);
+
+/* The schema of the queue, as soon as it is known: that of the first rows that any producer has fed to any node. Waits
+ * as tfos_feed_next does. END: the feed ended before it had rows.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_schema **out,
+                                      tfos_error *error);
+
+/* Whether the feed has ended and every row was taken.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API bool tfos_feed_ended(tfos_feed *feed);
+
+/* Ends feeding for the whole cluster: what is left is skipped.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error);
+
+/* Results for the rows that were taken, in their order, one for each. MISMATCH when there are more than rows without a
+ * result. `want` (may be NULL) says whether a wait for room was interrupted; the rest of it is not looked at.
+ *
+ * Owner: `batch` stays the caller's.
+ * Thread: any; calls for one queue are serialized. */
+TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want,
+                                       tfos_error *error);
+
+/* Owner: frees `feed`.
+ * Thread: when no other call with this handle is under way. */
+TFOS_API void tfos_feed_close(tfos_feed *feed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TFOS_FEED_H */
