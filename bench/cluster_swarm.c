@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     swarm_raise_file_limit(node_count + 64);
     uv_loop_init(&loop);
     nodes = calloc((size_t)node_count, sizeof *nodes);
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = (int32_t)node_count;
     options.host = "127.0.0.1";
     if (nodes == NULL || tfos_cluster_open(&options, &cluster, &error) != TFOS_OK) {

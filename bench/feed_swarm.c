@@ -296,14 +296,18 @@ static void beat_round(void)
 
 static void open_feed(void)
 {
-    const tfos_feed_options options = {
-        .queue = "input", .partitions = producer_count, .determinate = true, .timeout_ms = WAIT_S * 1000};
+    tfos_feed_options options;
+    tfos_feed_options_init(&options, sizeof options);
+    options.queue = "input";
+    options.partitions = producer_count;
+    options.determinate = true;
+    options.timeout_ms = WAIT_S * 1000;
     tfos_error error;
-    if (tfos_cluster_feed(cluster, &options, &feed, &error) != TFOS_OK) {
+    if (tfos_cluster_open_feed(cluster, &options, &feed, &error) != TFOS_OK) {
         swarm_stop("cannot open a feed", error.message);
     }
     work_until(&opened, 1, "opening the feed");
-    if (tfos_cluster_epoch(cluster, feed, 0, &error) != TFOS_OK) {
+    if (tfos_cluster_begin_epoch(cluster, feed, 0, &error) != TFOS_OK) {
         swarm_stop("cannot begin an epoch", error.message);
     }
     work_until(&begun, 1, "beginning the epoch");
@@ -394,7 +398,7 @@ static void open_cluster(void)
 {
     tfos_cluster_options options;
     tfos_error error;
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = (int32_t)node_count;
     options.host = "127.0.0.1";
     if (tfos_cluster_open(&options, &cluster, &error) != TFOS_OK) {

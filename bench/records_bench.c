@@ -131,11 +131,11 @@ static void write_batches(job *job, result *result)
 {
     tfos_write_options options;
     tfos_writer *writer;
-    tfos_write_options_init(&options);
+    tfos_write_options_init(&options, sizeof options);
     options.overwrite = true;
     check(tfos_writer_open(job->out, &options, &writer, &error));
     for (size_t i = 0; i < job->batch_count; i++) {
-        check(tfos_writer_batch(writer, job->batches[i], &error));
+        check(tfos_writer_write_batch(writer, job->batches[i], &error));
     }
     result->records = tfos_writer_records(writer);
     result->bytes = job->paths->total_bytes;
@@ -257,7 +257,7 @@ int main(int count, char **arguments)
         if (strcmp(arguments[1], works[i].name) != 0 || job.passes < 1 || job.passes > MAX_PASSES) {
             continue;
         }
-        tfos_read_options_init(&job.options);
+        tfos_read_options_init(&job.options, sizeof job.options);
         job.options.threads = atoi(arguments[3]);
         if (works[i].reads_records) {
             open_input(&job);

@@ -101,7 +101,7 @@ static tfos_status write_slice(tfos_writer *writer, column *columns, size_t coun
     array.release = release_array;
     array.buffers = none;
     array.children = arrays;
-    return tfos_writer_arrow(writer, &array, &type, error);
+    return tfos_writer_write_arrow(writer, &array, &type, error);
 }
 
 /* ---- scalars ---- */
@@ -208,7 +208,7 @@ static tfos_status make(const char *path, int64_t rows, tfos_status (*write)(tfo
 {
     tfos_write_options options;
     tfos_writer *writer;
-    tfos_write_options_init(&options);
+    tfos_write_options_init(&options, sizeof options);
     options.overwrite = true;
     tfos_status status = tfos_writer_open(path, &options, &writer, error);
     if (status != TFOS_OK) {

@@ -1,8 +1,7 @@
-/* Arguments that several types take: lists of strings, and the words of an enum. */
+/* Arguments that several types take: lists of strings. */
 #include "_native.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void tfos__python_strings_reset(tfos__python_strings *list)
 {
@@ -38,26 +37,4 @@ bool tfos__python_strings_init(PyObject *sequence, int (*convert)(PyObject *, vo
         }
     }
     return true;
-}
-
-bool tfos__python_parse_record(const char *text, tfos_record_kind *out)
-{
-    for (tfos_record_kind kind = TFOS_RECORD_AUTO; kind <= TFOS_RECORD_BYTES; kind++) {
-        if (strcmp(text, tfos_record_kind_name(kind)) == 0) {
-            *out = kind;
-            return true;
-        }
-    }
-    PyErr_Format(PyExc_ValueError, "record is '%s'; expected 'auto', 'example', 'sequence_example' or 'bytes'", text);
-    return false;
-}
-
-bool tfos__python_parse_codec(const char *text, tfos_codec *out)
-{
-    tfos_error error;
-    if (tfos_codec_parse(text, out, &error) == TFOS_OK) {
-        return true;
-    }
-    tfos__python_raise(&error);
-    return false;
 }

@@ -87,7 +87,7 @@ static PyObject *cluster_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     tfos_status status;
     Py_buffer payload = {0};
     cluster_words words = {.from = {Py_None, Py_None, Py_None, Py_None}};
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     if (!cluster_parse(args, keywords, &options, &words, &payload)) {
         return NULL;
     }
@@ -165,19 +165,15 @@ static PyObject *cluster_spawn(cluster_object *self, PyObject *args)
 /* (kind, count, total, index, stream, node, host, state, url, text, pid). What a program printed may be any bytes. */
 static PyObject *event_tuple(const tfos_cluster_event *event)
 {
-    static const char *const kinds[] = {
-        [TFOS_EVENT_NONE] = "none",     [TFOS_EVENT_PROGRESS] = "progress", [TFOS_EVENT_READY] = "ready",
-        [TFOS_EVENT_NODE] = "node",     [TFOS_EVENT_LOG] = "log",           [TFOS_EVENT_FAILED] = "failed",
-        [TFOS_EVENT_STATUS] = "status", [TFOS_EVENT_FEED] = "feed",         [TFOS_EVENT_OVER] = "over",
-    };
+    const char *kind = tfos_cluster_event_kind_name(event->kind);
     if (event->kind == TFOS_EVENT_NONE) {
-        return Py_BuildValue("(sLLiisssssL)", kinds[0], 0LL, 0LL, -1, 0, "", "", "", "", "", 0LL);
+        return Py_BuildValue("(sLLiisssssL)", kind, 0LL, 0LL, -1, 0, "", "", "", "", "", 0LL);
     }
     PyObject *text = PyUnicode_DecodeUTF8(event->text, (Py_ssize_t)strlen(event->text), "replace");
     return text == NULL ? NULL
-                        : Py_BuildValue("(sLLiissssNL)", kinds[event->kind], (long long)event->count,
-                                        (long long)event->total, (int)event->index, (int)event->stream, event->node,
-                                        event->host, event->state, event->url, text, (long long)event->pid);
+                        : Py_BuildValue("(sLLiissssNL)", kind, (long long)event->count, (long long)event->total,
+                                        (int)event->index, (int)event->stream, event->node, event->host, event->state,
+                                        event->url, text, (long long)event->pid);
 }
 
 /* The next event; None when nothing follows. */
@@ -224,7 +220,7 @@ static PyObject *cluster_set_slots(cluster_object *self, PyObject *args)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_slots(self->cluster, slots, holders, &error);
+    status = tfos_cluster_set_slots(self->cluster, slots, holders, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }
@@ -238,7 +234,7 @@ static PyObject *cluster_ask(cluster_object *self, PyObject *unused)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_ask(self->cluster, &error);
+    status = tfos_cluster_request_status(self->cluster, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }
@@ -275,12 +271,13 @@ static PyObject *cluster_stop(cluster_object *self, PyObject *args)
 static PyObject *cluster_feed(cluster_object *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"queue", "partitions", "inference", "determinate", "again", "timeout_ms", NULL};
-    tfos_feed_options options = {0};
+    tfos_feed_options options;
     long long partitions, timeout_ms;
     int inference, determinate, again;
     uint64_t feed;
     tfos_error error;
     tfos_status status;
+    tfos_feed_options_init(&options, sizeof options);
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "sLpppL:feed", names, &options.queue, &partitions, &inference,
                                      &determinate, &again, &timeout_ms) ||
         !cluster_begin(self)) {
@@ -292,7 +289,7 @@ static PyObject *cluster_feed(cluster_object *self, PyObject *args, PyObject *ke
     options.again = again != 0;
     options.timeout_ms = timeout_ms;
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_feed(self->cluster, &options, &feed, &error);
+    status = tfos_cluster_open_feed(self->cluster, &options, &feed, &error);
     Py_END_ALLOW_THREADS
     self->calls--;
     return status == TFOS_OK ? PyLong_FromUnsignedLongLong(feed) : tfos__python_raise(&error);
@@ -307,7 +304,7 @@ static PyObject *cluster_epoch(cluster_object *self, PyObject *args)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_epoch(self->cluster, feed, epoch, &error);
+    status = tfos_cluster_begin_epoch(self->cluster, feed, epoch, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }
@@ -321,7 +318,7 @@ static PyObject *cluster_epoch_end(cluster_object *self, PyObject *args)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_epoch_end(self->cluster, feed, epoch, &error);
+    status = tfos_cluster_end_epoch(self->cluster, feed, epoch, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }
@@ -342,7 +339,7 @@ static PyObject *cluster_feed_ticket(cluster_object *self, PyObject *args)
         return tfos__python_raise(&error);
     }
     PyObject *ticket = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)count);
-    free(bytes);
+    tfos_string_free(bytes);
     return ticket;
 }
 
@@ -355,7 +352,7 @@ static PyObject *cluster_feed_close(cluster_object *self, PyObject *args)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_feed_close(self->cluster, feed, &error);
+    status = tfos_cluster_close_feed(self->cluster, feed, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }
@@ -369,7 +366,7 @@ static PyObject *cluster_end_of_feed(cluster_object *self, PyObject *unused)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_end_of_feed(self->cluster, &error);
+    status = tfos_cluster_end_feeds(self->cluster, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
 }

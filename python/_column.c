@@ -132,12 +132,8 @@ static PyObject *column_type_name(column_object *self, void *unused)
 
 static PyObject *column_layout(column_object *self, void *unused)
 {
-    static const char *const names[] = {[TFOS_LAYOUT_VALUES] = "values",
-                                        [TFOS_LAYOUT_BYTES] = "bytes",
-                                        [TFOS_LAYOUT_LIST] = "list",
-                                        [TFOS_LAYOUT_FIXED_LIST] = "fixed_list"};
     (void)unused;
-    return PyUnicode_FromString(names[self->vector->layout]);
+    return PyUnicode_FromString(tfos_layout_name(self->vector->layout));
 }
 
 static PyObject *column_child(column_object *self, void *unused)

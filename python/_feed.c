@@ -47,7 +47,7 @@ static PyObject *feed_next(feed_object *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "L|pLO:next", &rows, &split_epochs, &timeout_ms, &as)) {
         return NULL;
     }
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.rows = rows;
     want.split_epochs = split_epochs != 0;
     want.timeout_ms = timeout_ms;
@@ -70,7 +70,7 @@ static PyObject *feed_schema(feed_object *self, PyObject *args)
     tfos_feed_want want;
     tfos_schema *schema;
     tfos_error error;
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.interrupted = tfos__python_interrupted;
     long long timeout_ms = -1;
     if (!PyArg_ParseTuple(args, "|L:schema", &timeout_ms)) {
@@ -115,10 +115,10 @@ static PyObject *feed_results(feed_object *self, PyObject *object)
     if (batch == NULL) {
         return NULL;
     }
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.interrupted = tfos__python_interrupted;
     tfos__python_begin_waiting();
-    tfos_status status = tfos_feed_results(self->feed, batch, &want, &error);
+    tfos_status status = tfos_feed_put_results(self->feed, batch, &want, &error);
     tfos__python_end_waiting();
     return status == TFOS_OK ? Py_NewRef(Py_None) : tfos__python_raise(&error);
 }

@@ -56,12 +56,14 @@ static PyObject *feeder_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         PyBuffer_Release(&ticket);
         return NULL;
     }
-    const tfos_feeder_options options = {.ticket = ticket.buf,
-                                         .ticket_bytes = (size_t)ticket.len,
-                                         .partition = partition,
-                                         .attempt = attempt,
-                                         .host = host,
-                                         .interrupted = tfos__python_interrupted};
+    tfos_feeder_options options;
+    tfos_feeder_options_init(&options, sizeof options);
+    options.ticket = ticket.buf;
+    options.ticket_bytes = (size_t)ticket.len;
+    options.partition = partition;
+    options.attempt = attempt;
+    options.host = host;
+    options.interrupted = tfos__python_interrupted;
     tfos__python_begin_waiting();
     tfos_status status = tfos_feeder_open(&options, &self->feeder, &error);
     tfos__python_end_waiting();
@@ -96,7 +98,7 @@ static PyObject *feeder_batch(feeder_object *self, PyObject *object)
     if (batch == NULL || !feeder_begin(self)) {
         return NULL;
     }
-    tfos_status status = tfos_feeder_batch(self->feeder, batch, &error);
+    tfos_status status = tfos_feeder_put_batch(self->feeder, batch, &error);
     feeder_end(self);
     return truth_of(status, &error);
 }
@@ -111,7 +113,7 @@ static PyObject *feeder_results(feeder_object *self, PyObject *args)
         return NULL;
     }
     tfos_status status =
-        tfos_feeder_results(self->feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &batch, &error);
+        tfos_feeder_take_results(self->feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &batch, &error);
     feeder_end(self);
     if (status != TFOS_OK) {
         return truth_of(status, &error);

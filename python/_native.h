@@ -83,10 +83,6 @@ typedef struct tfos__python_strings {
 bool tfos__python_strings_init(PyObject *sequence, int (*convert)(PyObject *, void *), tfos__python_strings *out);
 void tfos__python_strings_reset(tfos__python_strings *list);
 
-/* The words of an enum; false with an exception set. */
-bool tfos__python_parse_record(const char *text, tfos_record_kind *out);
-bool tfos__python_parse_codec(const char *text, tfos_codec *out);
-
 /* ---- _arrow.c ---- */
 
 /* The names of capsules. */

@@ -10,16 +10,6 @@ static PyTypeObject *reader_type;
 
 /* ---- What reading and inferring are asked for ---- */
 
-static bool parse_on_corrupt(const char *text, tfos_on_corrupt *out)
-{
-    if (strcmp(text, "error") != 0 && strcmp(text, "skip") != 0) {
-        PyErr_Format(PyExc_ValueError, "on_corrupt is '%s'; expected 'error' or 'skip'", text);
-        return false;
-    }
-    *out = strcmp(text, "skip") == 0 ? TFOS_ON_CORRUPT_SKIP : TFOS_ON_CORRUPT_ERROR;
-    return true;
-}
-
 /* What reading and inferring are asked for. */
 typedef struct read_request {
     tfos__python_strings inputs;
@@ -37,9 +27,14 @@ static void read_request_reset(read_request *request)
 
 static bool parse_request_options(read_request *out, const char *record, const char *codec, const char *on_corrupt)
 {
-    return tfos__python_parse_record(record, &out->options.record) &&
-           tfos__python_parse_codec(codec, &out->options.codec) &&
-           parse_on_corrupt(on_corrupt, &out->options.on_corrupt);
+    tfos_error error;
+    if (tfos_record_kind_parse(record, &out->options.record, &error) != TFOS_OK ||
+        tfos_codec_parse(codec, &out->options.codec, &error) != TFOS_OK ||
+        tfos_on_corrupt_parse(on_corrupt, &out->options.on_corrupt, &error) != TFOS_OK) {
+        tfos__python_raise(&error);
+        return false;
+    }
+    return true;
 }
 
 static int convert_name(PyObject *name, void *out)
@@ -61,7 +56,7 @@ static bool read_request_init(PyObject *args, read_request *out)
     long long rows, bytes, infer, start, end;
     int ordered, threads;
     *out = (read_request){0};
-    tfos_read_options_init(&out->options);
+    tfos_read_options_init(&out->options, sizeof out->options);
     out->options.interrupted = tfos__python_interrupted;
     if (!PyArg_ParseTuple(args, "OOOsssLLLpiLL", &inputs, &schema, &columns, &record, &codec, &on_corrupt, &rows,
                           &bytes, &infer, &ordered, &threads, &start, &end)) {

@@ -23,15 +23,18 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     tfos_write_options options;
     tfos_error error;
     tfos_status status;
-    tfos_write_options_init(&options);
+    tfos_write_options_init(&options, sizeof options);
     if (!PyArg_ParseTuple(args, "O&ssip:Writer", PyUnicode_FSConverter, &path, &record, &codec, &level, &overwrite)) {
         return NULL;
     }
     options.level = level;
     options.overwrite = overwrite != 0;
     writer_object *self = NULL;
-    if (tfos__python_parse_record(record, &options.record) && tfos__python_parse_codec(codec, &options.codec)) {
+    if (tfos_record_kind_parse(record, &options.record, &error) == TFOS_OK &&
+        tfos_codec_parse(codec, &options.codec, &error) == TFOS_OK) {
         self = tfos__python_new(type);
+    } else {
+        tfos__python_raise(&error);
     }
     if (self != NULL) {
         const char *name = PyBytes_AsString(path);
@@ -83,7 +86,7 @@ static PyObject *writer_record(writer_object *self, PyObject *args)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_writer_record(self->writer, record.buf, (size_t)record.len, &error);
+    status = tfos_writer_write_record(self->writer, record.buf, (size_t)record.len, &error);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&record);
     return writer_end(self, status, &error);
@@ -98,7 +101,7 @@ static PyObject *writer_batch(writer_object *self, PyObject *object)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_writer_batch(self->writer, batch, &error);
+    status = tfos_writer_write_batch(self->writer, batch, &error);
     Py_END_ALLOW_THREADS
     return writer_end(self, status, &error);
 }
@@ -111,7 +114,7 @@ static PyObject *write_arrow(writer_object *self, const struct ArrowArray *array
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_writer_arrow(self->writer, array, schema, &error);
+    status = tfos_writer_write_arrow(self->writer, array, schema, &error);
     Py_END_ALLOW_THREADS
     return writer_end(self, status, &error);
 }

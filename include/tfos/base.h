@@ -14,6 +14,15 @@
  * caller's. If `new` or `open` fails there is nothing to free. Every `free` and `close` takes NULL. Strings returned as
  * `const char *` belong to the object that returned them and live as long as it does.
  *
+ * Names. What a function called after a noun gives was there before (tfos_batch_rows); one that does something begins
+ * with a verb (tfos_cluster_request_status).
+ *
+ * Options. A struct of options begins with its size and is filled in with its `init`, which is given that size; then
+ * what is to be different is set. So a struct can grow: the library looks at no more of it than its size, and INVALID
+ * says that the size is 0, or that of a version which is newer than the library.
+ *
+ * Enums. Each has a pair of functions, `name` and `parse`; the name of a number that is none of them is "unknown".
+ *
  * Threads. Objects are not shared between threads unless a function says so; different objects never interfere.
  *
  * These laws hold in every header of tfos. */
@@ -80,11 +89,17 @@ typedef struct tfos_error {
     char message[TFOS_ERROR_MESSAGE_BYTES];
 } tfos_error;
 
-/* "CORRUPT" for TFOS_CORRUPT; "UNKNOWN" for a number that is no status.
+/* "CORRUPT" for TFOS_CORRUPT.
  *
  * Owner: the library.
  * Thread: any. */
 TFOS_API const char *tfos_status_name(tfos_status status);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_status_parse(const char *text, tfos_status *out, tfos_error *error);
 
 /* "corrupt data" for TFOS_CORRUPT.
  *
@@ -94,13 +109,25 @@ TFOS_API const char *tfos_status_text(tfos_status status);
 
 /* ---- Strings ----------------------------------------------------------------------------------------------------- */
 
-/* Owner: frees a string that a tfos function handed over.
+/* Owner: frees text or bytes that a tfos function handed over; there is no other way.
  * Thread: any. */
-TFOS_API void tfos_string_free(char *string);
+TFOS_API void tfos_string_free(void *string);
 
 /* ---- Log --------------------------------------------------------------------------------------------------------- */
 
 typedef enum tfos_log_level { TFOS_LOG_ERROR, TFOS_LOG_WARN, TFOS_LOG_INFO, TFOS_LOG_DEBUG } tfos_log_level;
+
+/* "error", "warn", "info" or "debug".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_log_level_name(tfos_log_level level);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_log_level_parse(const char *text, tfos_log_level *out, tfos_error *error);
 
 typedef void (*tfos_log_function)(tfos_log_level level, const char *message, void *context);
 

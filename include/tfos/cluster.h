@@ -26,6 +26,7 @@ extern "C" {
 typedef struct tfos_cluster tfos_cluster;
 
 typedef struct tfos_cluster_options {
+    size_t size; /* of this struct; see tfos_cluster_options_init */
     const char
         *command; /* the program tfos; NULL: TFOS_COMMAND, else beside libtfos, else in bin/ beside it, else PATH */
     const char *folder; /* for the log files of nodes on this machine; NULL: the working folder */
@@ -57,11 +58,11 @@ typedef struct tfos_cluster_options {
     const char *const *settings; /* NULL, or NULL-terminated key=value, as in docs/config.md */
 } tfos_cluster_options;
 
-/* Fills in the defaults: no nodes, ten minutes to come.
+/* Fills in the defaults: no nodes, ten minutes to come. `size` is that of *options.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API void tfos_cluster_options_init(tfos_cluster_options *options);
+TFOS_API void tfos_cluster_options_init(tfos_cluster_options *options, size_t size);
 
 /* Checks the numbers, makes the cluster key, starts the coordinator and waits until it listens. LIMIT when Spark can
  * never have enough task slots.
@@ -96,7 +97,7 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_NODE,     /* a node is in another state: node, host, state; url of its TensorBoard if it has one */
     TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
-    TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_ask: text is JSON */
+    TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_request_status: text is JSON */
     TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; state is "open", "epoch" (it may be fed),
                           * "exhausted" (every row of it is on its way to a program), "consumed" (… and was taken) or
                           * "dropped" (… but for some, of a program that had ended), both when all epochs before it
@@ -104,6 +105,18 @@ typedef enum tfos_cluster_event_kind {
                           * cluster stops) or "failed": index is the status, text says why */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
+
+/* "none", "progress", …
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_cluster_event_kind_name(tfos_cluster_event_kind kind);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_cluster_event_kind_parse(const char *text, tfos_cluster_event_kind *out, tfos_error *error);
 
 /* Texts are never NULL, and valid until the next call. */
 typedef struct tfos_cluster_event {
@@ -133,13 +146,14 @@ TFOS_API tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_set_slots(tfos_cluster *cluster, int64_t slots, const char *holders,
+                                            tfos_error *error);
 
 /* Asks for the status; it comes as an event.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_request_status(tfos_cluster *cluster, tfos_error *error);
 
 /* Lets the cluster end: once every worker has, ps and evaluators are stopped `grace_ms` later.
  *
@@ -162,6 +176,7 @@ TFOS_API void tfos_cluster_close(tfos_cluster *cluster);
 /* ---- Feeds ------------------------------------------------------------------------------------------------------- */
 
 typedef struct tfos_feed_options {
+    size_t size;        /* of this struct; see tfos_feed_options_init */
     const char *queue;  /* "input" */
     int64_t partitions; /* of the data, in every epoch */
     bool inference;     /* a result comes back for each row */
@@ -170,31 +185,38 @@ typedef struct tfos_feed_options {
     int64_t timeout_ms; /* without progress, while there are rows that nobody consumes */
 } tfos_feed_options;
 
+/* Fills in the defaults: the queue "input", no partitions, an order that is not determinate, ten minutes. `size` is
+ * that of *options.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_feed_options_init(tfos_feed_options *options, size_t size);
+
 /* Opens a feed; an event FEED with its number and the state "open" follows.
  *
  * Owner: `options` is copied.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
-                                       tfos_error *error);
+TFOS_API tfos_status tfos_cluster_open_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
+                                            tfos_error *error);
 
 /* Begins an epoch of a feed, when the one before is exhausted; an event FEED with the state "epoch" follows. Spark
  * tasks may then feed with the ticket for it.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_begin_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
 
 /* Spark's job has ended well. That alone proves nothing: the feed fails if partitions of this epoch were not fed. The
  * proof is the event FEED with the state "exhausted", and later "consumed".
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_end_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error);
 
 /* What a Spark task needs to feed; the cluster key is inside, so it must travel in Spark's own task data and nowhere
  * else.
  *
- * Owner: the caller frees *bytes with free().
+ * Owner: the caller frees *bytes with tfos_string_free.
  * Thread: any. */
 TFOS_API tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, uint8_t **bytes,
                                               size_t *count, tfos_error *error);
@@ -203,13 +225,13 @@ TFOS_API tfos_status tfos_cluster_feed_ticket(tfos_cluster *cluster, uint64_t fe
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_close_feed(tfos_cluster *cluster, uint64_t feed, tfos_error *error);
 
 /* No feed of any queue will follow: every consumer comes to its end when it has read what is there.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API tfos_status tfos_cluster_end_of_feed(tfos_cluster *cluster, tfos_error *error);
+TFOS_API tfos_status tfos_cluster_end_feeds(tfos_cluster *cluster, tfos_error *error);
 
 #ifdef __cplusplus
 }

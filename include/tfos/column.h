@@ -202,19 +202,41 @@ TFOS_API tfos_status tfos_schema_export(const tfos_schema *schema, struct ArrowS
 TFOS_API tfos_status tfos_schema_import(const struct ArrowSchema *schema, tfos_record_kind kind, tfos_schema **out,
                                         tfos_error *error);
 
-/* Parses "int64", "string", …
+/* "int64", "string", …
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_type_name(tfos_type type);
+
+/* The reverse of the name.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
 TFOS_API tfos_status tfos_type_parse(const char *text, tfos_type *out, tfos_error *error);
 
-/* Owner: the library.
+/* "scalar", "fixed" or "ragged".
+ *
+ * Owner: the library.
  * Thread: any. */
-TFOS_API const char *tfos_type_name(tfos_type type);
+TFOS_API const char *tfos_shape_name(tfos_shape shape);
 
-/* Owner: the library.
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_shape_parse(const char *text, tfos_shape *out, tfos_error *error);
+
+/* "auto", "example", "sequence_example" or "bytes".
+ *
+ * Owner: the library.
  * Thread: any. */
 TFOS_API const char *tfos_record_kind_name(tfos_record_kind kind);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_record_kind_parse(const char *text, tfos_record_kind *out, tfos_error *error);
 
 /* ---- Batch ------------------------------------------------------------------------------------------------------- */
 
@@ -224,6 +246,18 @@ typedef enum tfos_layout {
     TFOS_LAYOUT_LIST,       /* offsets: length + 1 positions in child */
     TFOS_LAYOUT_FIXED_LIST, /* list_length values of child for each row */
 } tfos_layout;
+
+/* "values", "bytes", "list" or "fixed_list".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_layout_name(tfos_layout layout);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_layout_parse(const char *text, tfos_layout *out, tfos_error *error);
 
 /* One level of a column, as Arrow lays it out. A scalar column is one level; a list has its values in `child`, a
  * feature list has lists in its child. Buffers are aligned to 64 bytes and valid as long as the batch. */

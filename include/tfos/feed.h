@@ -23,6 +23,7 @@ extern "C" {
 typedef struct tfos_feeder tfos_feeder;
 
 typedef struct tfos_feeder_options {
+    size_t size; /* of this struct; see tfos_feeder_options_init */
     const void *ticket;
     size_t ticket_bytes;
     uint64_t partition;
@@ -33,6 +34,12 @@ typedef struct tfos_feeder_options {
     bool (*interrupted)(void *context);
     void *interrupted_context;
 } tfos_feeder_options;
+
+/* Fills in the defaults, which lack a ticket. `size` is that of *options.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_feeder_options_init(tfos_feeder_options *options, size_t size);
 
 /* Asks to feed a partition, and waits until that is decided: as long as another attempt feeds it. END: there is nothing
  * to do, for the partition has been fed or the feed has ended; the task returns.
@@ -59,7 +66,7 @@ TFOS_API void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows);
  *
  * Owner: `batch` stays the caller's.
  * Thread: one at a time per feeder. */
-TFOS_API tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
+TFOS_API tfos_status tfos_feeder_put_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error);
 
 /* How long to wait for results. */
 typedef enum tfos_feeder_wait {
@@ -68,14 +75,26 @@ typedef enum tfos_feeder_wait {
     TFOS_WAIT_FOR_ROOM,    /* … or the program that owes them has taken all its rows: it may need more to go on */
 } tfos_feeder_wait;
 
+/* "not", "for_results" or "for_room".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_feeder_wait_name(tfos_feeder_wait wait);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feeder_wait_parse(const char *text, tfos_feeder_wait *out, tfos_error *error);
+
 /* With inference: the results that have come, in the order of the rows. END: every row that was fed has its result; or,
  * after tfos_feeder_exhaust, a program has terminated the feed. MISMATCH when rows get no result: programs gave fewer,
  * ended before, or gave none for as long as the feed's timeout. OK with *out NULL: nothing has come yet.
  *
  * Owner: the caller gives *out up with tfos_batch_free.
  * Thread: one at a time per feeder. */
-TFOS_API tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out,
-                                         tfos_error *error);
+TFOS_API tfos_status tfos_feeder_take_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out,
+                                              tfos_error *error);
 
 /* The partition has no more rows. With inference this comes before the last results are waited for; otherwise
  * tfos_feeder_finish does it.
@@ -115,6 +134,7 @@ typedef struct tfos_feed tfos_feed;
 TFOS_API tfos_status tfos_feed_open(const char *queue, tfos_feed **out, tfos_error *error);
 
 typedef struct tfos_feed_want {
+    size_t size;           /* of this struct; see tfos_feed_want_init */
     int64_t rows;          /* most rows of the batch; it has fewer only at an end */
     bool split_epochs;     /* the end of an epoch is an end: TFOS_END comes once for each */
     int64_t epoch;         /* with split_epochs, from 0 on: only the end of this one, with what is left of those before;
@@ -126,9 +146,11 @@ typedef struct tfos_feed_want {
     void *interrupted_context;
 } tfos_feed_want;
 
-/* Owner: nothing changes hands.
+/* Fills in the defaults: one row, of whichever epoch, as long as it takes. `size` is that of *want.
+ *
+ * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API void tfos_feed_want_init(tfos_feed_want *want);
+TFOS_API void tfos_feed_want_init(tfos_feed_want *want, size_t size);
 
 /* The next rows, copied out of the lanes: they count as consumed. A batch has rows of one schema: unless `as` is given
  * it ends early when the schema changes. It also ends with a partition of inference. END: the epoch has ended
@@ -164,8 +186,8 @@ TFOS_API tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error);
  *
  * Owner: `batch` stays the caller's.
  * Thread: any; calls for one queue are serialized. */
-TFOS_API tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want,
-                                       tfos_error *error);
+TFOS_API tfos_status tfos_feed_put_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want,
+                                           tfos_error *error);
 
 /* Owner: frees `feed`.
  * Thread: when no other call with this handle is under way. */

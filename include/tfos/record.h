@@ -25,7 +25,13 @@ extern "C" {
 
 typedef enum tfos_codec { TFOS_CODEC_AUTO, TFOS_CODEC_NONE, TFOS_CODEC_GZIP, TFOS_CODEC_ZLIB } tfos_codec;
 
-/* Parses "auto", "none", "gzip" or "zlib".
+/* "auto", "none", "gzip" or "zlib".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_codec_name(tfos_codec codec);
+
+/* The reverse of the name.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
@@ -55,7 +61,20 @@ TFOS_API void tfos_paths_free(tfos_paths *paths);
 
 typedef enum tfos_on_corrupt { TFOS_ON_CORRUPT_ERROR, TFOS_ON_CORRUPT_SKIP } tfos_on_corrupt;
 
+/* "error" or "skip".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_on_corrupt_name(tfos_on_corrupt choice);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_on_corrupt_parse(const char *text, tfos_on_corrupt *out, tfos_error *error);
+
 typedef struct tfos_read_options {
+    size_t size;                /* of this struct; see tfos_read_options_init */
     const tfos_schema *schema;  /* NULL: inferred first, from infer_records records */
     const char *const *columns; /* NULL: all; else these, in this order; the rest is skipped without decoding */
     size_t column_count;
@@ -75,11 +94,11 @@ typedef struct tfos_read_options {
     void *interrupted_context;
 } tfos_read_options;
 
-/* Fills in the defaults: everything inferred, errors on corruption, ordered.
+/* Fills in the defaults: everything inferred, errors on corruption, ordered. `size` is that of *options.
  *
  * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API void tfos_read_options_init(tfos_read_options *options);
+TFOS_API void tfos_read_options_init(tfos_read_options *options, size_t size);
 
 typedef struct tfos_progress {
     int64_t total_bytes; /* size of all files, as stored */
@@ -175,15 +194,18 @@ TFOS_API tfos_status tfos_records_count(const char *path, tfos_codec codec, int6
 /* ---- Writer ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tfos_write_options {
+    size_t size;             /* of this struct; see tfos_write_options_init */
     tfos_record_kind record; /* AUTO: EXAMPLE, or SEQUENCE if a column is a list of lists */
     tfos_codec codec;        /* AUTO: by the end of the name: .gz is GZIP, .zlib and .zz are ZLIB, else NONE */
     int32_t level;           /* of compression, 1 to 9; -1 for the codec's default */
     bool overwrite;          /* replace a file that exists; otherwise EXISTS */
 } tfos_write_options;
 
-/* Owner: nothing changes hands.
+/* Fills in the defaults. `size` is that of *options.
+ *
+ * Owner: nothing changes hands.
  * Thread: any. */
-TFOS_API void tfos_write_options_init(tfos_write_options *options);
+TFOS_API void tfos_write_options_init(tfos_write_options *options, size_t size);
 
 typedef struct tfos_writer tfos_writer;
 
@@ -199,13 +221,13 @@ TFOS_API tfos_status tfos_writer_open(const char *path, const tfos_write_options
  *
  * Owner: `data` stays the caller's.
  * Thread: one at a time per writer. */
-TFOS_API tfos_status tfos_writer_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error);
+TFOS_API tfos_status tfos_writer_write_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error);
 
 /* Writes the rows of a batch as Examples or SequenceExamples, by the kind of its schema.
  *
  * Owner: `batch` stays the caller's.
  * Thread: one at a time per writer. */
-TFOS_API tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error);
+TFOS_API tfos_status tfos_writer_write_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error);
 
 /* Writes the rows of an Arrow struct array. Integers of any width, half, float, double, boolean, strings and binaries
  * (also large, view and fixed-size), null, dictionaries of these, and lists (also large and fixed-size) of them are
@@ -214,8 +236,8 @@ TFOS_API tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *ba
  *
  * Owner: `array` and `schema` stay the caller's.
  * Thread: one at a time per writer. */
-TFOS_API tfos_status tfos_writer_arrow(tfos_writer *writer, const struct ArrowArray *array,
-                                       const struct ArrowSchema *schema, tfos_error *error);
+TFOS_API tfos_status tfos_writer_write_arrow(tfos_writer *writer, const struct ArrowArray *array,
+                                             const struct ArrowSchema *schema, tfos_error *error);
 
 /* Records written so far.
  *

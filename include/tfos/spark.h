@@ -60,11 +60,11 @@ TFOS_API tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *b
  *
  * Owner: nothing changes hands.
  * Thread: one at a time per object. */
-TFOS_API void tfos_spark_rows_limit(tfos_spark_rows *rows, const tfos_feeder *feeder);
+TFOS_API void tfos_spark_rows_set_feeder(tfos_spark_rows *rows, const tfos_feeder *feeder);
 
 /* Looks whether the row that comes next can be fed at all, before its bytes are copied. `head` is its beginning: the
  * words that say what is null, and a slot of 8 bytes for each column. LIMIT: it has no room in a lane, as far as
- * tfos_spark_rows_limit has told. Only where every row before it was appended.
+ * tfos_spark_rows_set_feeder has told. Only where every row before it was appended.
  *
  * Owner: `head` stays the caller's.
  * Thread: one at a time per object. */
@@ -94,6 +94,18 @@ typedef enum tfos_spark_value {
 #undef TFOS_SPARK_VALUE_ENUM
 } tfos_spark_value;
 
+/* "boolean", "int", …
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_spark_value_name(tfos_spark_value value);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_spark_value_parse(const char *text, tfos_spark_value *out, tfos_error *error);
+
 /* How the values of a column lie in a tfos_spark_vector. */
 typedef struct tfos_spark_form {
     tfos_spark_value value;
@@ -102,7 +114,8 @@ typedef struct tfos_spark_form {
      * number, the highest first. */
     int precision;
     int scale;
-    int64_t row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_limit */
+    int64_t
+        row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_set_feeder */
 } tfos_spark_form;
 
 /* The form of column `index`. False: it can only come in rows.
@@ -180,8 +193,8 @@ TFOS_API tfos_status tfos_spark_writer_new(const char *schema, size_t bytes, tfo
  *
  * Owner: *block is the writer's, until its next call.
  * Thread: one at a time per object. */
-TFOS_API tfos_status tfos_spark_writer_rows(tfos_spark_writer *writer, const tfos_batch *batch, int64_t first,
-                                            const void **block, size_t *bytes, tfos_error *error);
+TFOS_API tfos_status tfos_spark_writer_write(tfos_spark_writer *writer, const tfos_batch *batch, int64_t first,
+                                             const void **block, size_t *bytes, tfos_error *error);
 
 /* Owner: frees `writer`.
  * Thread: one at a time per object. */
@@ -192,7 +205,7 @@ TFOS_API void tfos_spark_writer_free(tfos_spark_writer *writer);
  *
  * Owner: the caller frees *out with tfos_string_free.
  * Thread: any. */
-TFOS_API tfos_status tfos_spark_schema_of(const tfos_schema *schema, char **out, tfos_error *error);
+TFOS_API tfos_status tfos_schema_to_spark(const tfos_schema *schema, char **out, tfos_error *error);
 
 #ifdef __cplusplus
 }

@@ -203,3 +203,8 @@ float tfos__half_to_float(uint16_t half)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+
+void tfos_string_free(void *string)
+{
+    free(string);
+}

@@ -7,6 +7,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/choice.h"
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", NULL};
+TFOS__CHOICE_FUNCTIONS(log_level, "level of the log", level_names)
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t left = PTHREAD_COND_INITIALIZER;
 static tfos_log_function current;

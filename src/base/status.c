@@ -6,22 +6,31 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/choice.h"
 
 const char *tfos_version(void)
 {
     return TFOS_VERSION;
 }
 
+static const char *const status_names[] = {
+#define NAME(name, value, text) [value] = #name,
+    TFOS_STATUS_MAP(NAME)
+#undef NAME
+        NULL,
+};
+
 const char *tfos_status_name(tfos_status status)
 {
-    switch (status) {
-#define NAME(name, value, text)                                                                                        \
-    case TFOS_##name:                                                                                                  \
-        return #name;
-        TFOS_STATUS_MAP(NAME)
-#undef NAME
-    }
-    return "UNKNOWN";
+    return tfos__choice_name(status_names, (unsigned)status);
+}
+
+tfos_status tfos_status_parse(const char *text, tfos_status *out, tfos_error *error)
+{
+    int number;
+    TFOS_TRY(tfos__choice_parse("status", status_names, text, &number, error));
+    *out = (tfos_status)number;
+    return TFOS_OK;
 }
 
 const char *tfos_status_text(tfos_status status)

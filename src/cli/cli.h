@@ -8,6 +8,9 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "column/schema.h"
+#include "record/codec.h"
+#include "record/scan.h"
 #include "tfos.h"
 
 /* ---- exit codes (exit.c) ---- */
@@ -139,10 +142,6 @@ typedef struct tfos__cli_common {
     tfos__cli_texts columns;
 } tfos__cli_common;
 
-extern const char *const tfos__cli_codec_names[];
-extern const char *const tfos__cli_on_corrupt_names[];
-extern const char *const tfos__cli_record_names[];
-
 /* Lines of the table of options, for a struct with a member `common`. */
 #define CLI_OPTION_THREADS(type)                                                                                       \
     {                                                                                                                  \
@@ -152,18 +151,18 @@ extern const char *const tfos__cli_record_names[];
 #define CLI_OPTION_CODEC(type, text)                                                                                   \
     {                                                                                                                  \
         .name = "codec", .value = "CODEC", .kind = CLI_CHOICE, .offset = offsetof(type, common.codec),                 \
-        .choices = tfos__cli_codec_names, .help = text                                                                 \
+        .choices = tfos__codec_names, .help = text                                                                     \
     }
 #define CLI_OPTION_ON_CORRUPT(type)                                                                                    \
     {                                                                                                                  \
         .name = "on-corrupt", .value = "WHAT", .kind = CLI_CHOICE, .offset = offsetof(type, common.on_corrupt),        \
-        .choices = tfos__cli_on_corrupt_names,                                                                         \
+        .choices = tfos__on_corrupt_names,                                                                             \
         .help = "error (default): stop at damage; skip: go on behind it, and report at the end what was skipped"       \
     }
 #define CLI_OPTION_RECORD(type)                                                                                        \
     {                                                                                                                  \
         .name = "record", .value = "KIND", .kind = CLI_CHOICE, .offset = offsetof(type, common.record),                \
-        .choices = tfos__cli_record_names,                                                                             \
+        .choices = tfos__record_kind_names,                                                                            \
         .help = "what a record is: auto (default), example, sequence_example or bytes"                                 \
     }
 #define CLI_OPTION_SCHEMA(type)                                                                                        \

@@ -5,16 +5,11 @@
 #include "cli/cli.h"
 #include "fs/fs.h"
 
-/* In the order of the enums of tfos.h. */
-const char *const tfos__cli_codec_names[] = {"auto", "none", "gzip", "zlib", NULL};
-const char *const tfos__cli_on_corrupt_names[] = {"error", "skip", NULL};
-const char *const tfos__cli_record_names[] = {"auto", "example", "sequence_example", "bytes", NULL};
-
 enum { MAX_SCHEMA_BYTES = 64 << 20 };
 
 void tfos__cli_read_options(const tfos__cli_common *common, tfos_read_options *out)
 {
-    tfos_read_options_init(out);
+    tfos_read_options_init(out, sizeof *out);
     out->threads = common->threads == 0 ? -1 : (int32_t)common->threads;
     out->codec = (tfos_codec)common->codec;
     out->on_corrupt = (tfos_on_corrupt)common->on_corrupt;

@@ -1,4 +1,4 @@
-/* Arrow arrays of others to batches: what tfos_writer_arrow is made of. */
+/* Arrow arrays of others to batches: what tfos_writer_write_arrow is made of. */
 #ifndef TFOS_COLUMN_ARROW_IMPORT_H
 #define TFOS_COLUMN_ARROW_IMPORT_H
 

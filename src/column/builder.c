@@ -3,21 +3,14 @@
  * are 0. */
 #include "column/batch.h"
 
-static const char *const layout_names[] = {
-    [TFOS_LAYOUT_VALUES] = "values",
-    [TFOS_LAYOUT_BYTES] = "bytes",
-    [TFOS_LAYOUT_LIST] = "list",
-    [TFOS_LAYOUT_FIXED_LIST] = "fixed list",
-};
-
 static tfos_status check_level(const tfos__vector *to, const tfos_vector *from, int64_t length, tfos_error *error)
 {
     const tfos_vector *view = &to->view;
     if (from == NULL || from->layout != view->layout || from->type != view->type ||
         from->list_length != view->list_length) {
         return tfos__fail(error, TFOS_MISMATCH, "expected a level of %s, %s, length %d; found %s, %s, length %d",
-                          layout_names[view->layout], tfos_type_name(view->type), (int)view->list_length,
-                          from == NULL ? "none" : layout_names[from->layout],
+                          tfos_layout_name(view->layout), tfos_type_name(view->type), (int)view->list_length,
+                          from == NULL ? "none" : tfos_layout_name(from->layout),
                           from == NULL ? "none" : tfos_type_name(from->type),
                           from == NULL ? 0 : (int)from->list_length);
     }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/choice.h"
 #include "base/status.h"
 
 struct tfos_schema {
@@ -29,7 +30,7 @@ static const char *const type_names[] = {
 #define NAME(name, text, format, width) text,
     TFOS_TYPE_MAP(NAME)
 #undef NAME
-};
+        NULL};
 
 static const char *const type_formats[] = {
 #define FORMAT(name, text, format, width) format,
@@ -43,13 +44,7 @@ static const int type_widths[] = {
 #undef WIDTH
 };
 
-enum { TYPE_COUNT = sizeof type_names / sizeof type_names[0] };
-
-const char *tfos_type_name(tfos_type type)
-{
-    assert((unsigned)type < TYPE_COUNT);
-    return type_names[type];
-}
+enum { TYPE_COUNT = sizeof type_widths / sizeof type_widths[0] };
 
 const char *tfos__type_format(tfos_type type)
 {
@@ -63,33 +58,14 @@ int tfos__type_width(tfos_type type)
     return type_widths[type];
 }
 
-tfos_status tfos_type_parse(const char *text, tfos_type *out, tfos_error *error)
-{
-    for (size_t i = 0; i < TYPE_COUNT; i++) {
-        if (strcmp(text, type_names[i]) == 0) {
-            *out = (tfos_type)i;
-            return TFOS_OK;
-        }
-    }
-    return tfos__fail(error, TFOS_INVALID,
-                      "unknown type '%s': expected int32, int64, float, double, bool, string or binary",
-                      tfos__printable_of(text, strlen(text)).text);
-}
+/* ---- names ---- */
 
-const char *tfos_record_kind_name(tfos_record_kind kind)
-{
-    switch (kind) {
-    case TFOS_RECORD_AUTO:
-        return "auto";
-    case TFOS_RECORD_EXAMPLE:
-        return "example";
-    case TFOS_RECORD_SEQUENCE:
-        return "sequence_example";
-    case TFOS_RECORD_BYTES:
-        return "bytes";
-    }
-    return "unknown";
-}
+static const char *const shape_names[] = {"scalar", "fixed", "ragged", NULL};
+const char *const tfos__record_kind_names[] = {"auto", "example", "sequence_example", "bytes", NULL};
+
+TFOS__CHOICE_FUNCTIONS(type, "type", type_names)
+TFOS__CHOICE_FUNCTIONS(shape, "shape", shape_names)
+TFOS__CHOICE_FUNCTIONS(record_kind, "kind of record", tfos__record_kind_names)
 
 void tfos__field_describe(const tfos_field *field, char *out, size_t bytes)
 {
@@ -348,11 +324,6 @@ tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *nam
     }
     *out = chosen;
     return TFOS_OK;
-}
-
-void tfos_string_free(char *string)
-{
-    free(string);
 }
 
 int64_t tfos__schema_rows_for(const tfos_schema *schema, int64_t batch_rows, int64_t batch_bytes)

@@ -26,4 +26,7 @@ int64_t tfos__schema_rows_for(const tfos_schema *schema, int64_t batch_rows, int
 /* Metadata of an Arrow field that is a feature list, so that a SequenceExample survives a trip through Arrow. */
 #define TFOS__ARROW_FEATURE_LIST_KEY "tfos.feature_list"
 
+/* In the order of tfos_record_kind, with a NULL behind them. */
+extern const char *const tfos__record_kind_names[];
+
 #endif

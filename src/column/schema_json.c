@@ -148,11 +148,8 @@ static tfos_status get_kind(json_object *root, tfos_record_kind *out, tfos_error
     }
     const char *name;
     TFOS_TRY(get_string(root, "record", "top", &name, error));
-    for (tfos_record_kind kind = TFOS_RECORD_EXAMPLE; kind <= TFOS_RECORD_BYTES; kind++) {
-        if (strcmp(name, tfos_record_kind_name(kind)) == 0) {
-            *out = kind;
-            return TFOS_OK;
-        }
+    if (tfos_record_kind_parse(name, out, NULL) == TFOS_OK && *out != TFOS_RECORD_AUTO) {
+        return TFOS_OK;
     }
     return tfos__fail(error, TFOS_INVALID, "schema: \"record\" must be example, sequence_example or bytes, found '%s'",
                       tfos__printable_of(name, strlen(name)).text);

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/choice.h"
 #include "column/batch.h"
 #include "column/spark_batch.h"
 #include "column/spark_limit.h"
@@ -264,6 +265,13 @@ tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, siz
 }
 
 /* ---- append columns ---- */
+
+static const char *const value_names[] = {
+#define NAME(name, text, width) text,
+    TFOS_SPARK_VALUE_MAP(NAME)
+#undef NAME
+        NULL};
+TFOS__CHOICE_FUNCTIONS(spark_value, "value of Spark's", value_names)
 
 bool tfos_spark_rows_form(const tfos_spark_rows *rows, size_t index, tfos_spark_form *out)
 {

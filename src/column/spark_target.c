@@ -442,7 +442,7 @@ static tfos_status derive(const tfos_field *column, json_object *field, tfos__bu
     return status;
 }
 
-tfos_status tfos_spark_schema_of(const tfos_schema *schema, char **out, tfos_error *error)
+tfos_status tfos_schema_to_spark(const tfos_schema *schema, char **out, tfos_error *error)
 {
     note said;
     tfos__buffer text = {0};

@@ -328,8 +328,8 @@ static tfos_status put_row(tfos_spark_writer *writer, const tfos_batch *batch, i
     return TFOS_OK;
 }
 
-tfos_status tfos_spark_writer_rows(tfos_spark_writer *writer, const tfos_batch *batch, int64_t first,
-                                   const void **block, size_t *bytes, tfos_error *error)
+tfos_status tfos_spark_writer_write(tfos_spark_writer *writer, const tfos_batch *batch, int64_t first,
+                                    const void **block, size_t *bytes, tfos_error *error)
 {
     writer->block.size = 0;
     tfos_status status = tfos__spark_targets_bind(&writer->targets, tfos_batch_schema(batch), error);

@@ -4,6 +4,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/choice.h"
+
+static const char *const layout_names[] = {"values", "bytes", "list", "fixed_list", NULL};
+TFOS__CHOICE_FUNCTIONS(layout, "layout", layout_names)
+
 /* Buffers of length zero point here, so that consumers need not expect NULL. */
 static _Alignas(TFOS__BUFFER_ALIGN) const uint8_t nothing[TFOS__BUFFER_ALIGN];
 

@@ -15,7 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/choice.h"
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "driver/client.h"
 #include "driver/plan.h"
@@ -52,9 +54,15 @@ struct tfos_cluster {
     size_t here_count;
 };
 
-void tfos_cluster_options_init(tfos_cluster_options *options)
+static const char *const event_names[] = {"none",   "progress", "ready", "node", "log",
+                                          "failed", "status",   "feed",  "over", NULL};
+TFOS__CHOICE_FUNCTIONS(cluster_event_kind, "kind of event", event_names)
+
+static const tfos_cluster_options defaults = {.gpus = -1, .timeout_ms = 600000, .slots = -1, .slots_most = -1};
+
+void tfos_cluster_options_init(tfos_cluster_options *options, size_t size)
 {
-    *options = (tfos_cluster_options){.gpus = -1, .timeout_ms = 600000, .slots = -1, .slots_most = -1};
+    tfos__options_init(options, size, &defaults, sizeof defaults);
 }
 
 /* ---- the socket ---- */
@@ -198,7 +206,8 @@ static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *
     status = status == TFOS_OK ? send_all(cluster->socket, frame.data, frame.size, OPEN_MS, error) : status;
     tfos__secret_wipe(frame.data, frame.size);
     tfos__buffer_reset(&frame);
-    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_slots(cluster, options->slots, NULL, error) : status;
+    return status == TFOS_OK && options->slots >= 0 ? tfos_cluster_set_slots(cluster, options->slots, NULL, error)
+                                                    : status;
 }
 
 static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *options, tfos__plan *plan,
@@ -238,6 +247,9 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
 
 tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster **out, tfos_error *error)
 {
+    tfos_cluster_options taken;
+    TFOS_TRY(tfos__options_take("tfos_cluster_options", options, &defaults, &taken, sizeof taken, error));
+    options = &taken;
     tfos_error mine;
     tfos__plan plan = {0};
     tfos_cluster *cluster = calloc(1, sizeof *cluster);
@@ -457,7 +469,7 @@ tfos_status tfos_cluster_next(tfos_cluster *cluster, int64_t timeout_ms, tfos_cl
 
 /* ---- orders ---- */
 
-tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error)
+tfos_status tfos_cluster_set_slots(tfos_cluster *cluster, int64_t slots, const char *holders, tfos_error *error)
 {
     enum { HOLDERS_BYTES = 1024 };
     tfos__message message;
@@ -469,7 +481,7 @@ tfos_status tfos_cluster_slots(tfos_cluster *cluster, int64_t slots, const char 
     return tfos__cluster_send(cluster, &message, error);
 }
 
-tfos_status tfos_cluster_ask(tfos_cluster *cluster, tfos_error *error)
+tfos_status tfos_cluster_request_status(tfos_cluster *cluster, tfos_error *error)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_ASK_STATUS);

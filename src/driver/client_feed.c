@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "base/tls.h"
 #include "driver/client.h"
@@ -9,9 +10,19 @@
 /* Numbers of feeds are never used twice in a process, whichever cluster they are for. */
 static atomic_uint_fast64_t last_feed;
 
-tfos_status tfos_cluster_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
-                              tfos_error *error)
+static const tfos_feed_options defaults = {.queue = "input", .timeout_ms = 600000};
+
+void tfos_feed_options_init(tfos_feed_options *options, size_t size)
 {
+    tfos__options_init(options, size, &defaults, sizeof defaults);
+}
+
+tfos_status tfos_cluster_open_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
+                                   tfos_error *error)
+{
+    tfos_feed_options taken;
+    TFOS_TRY(tfos__options_take("tfos_feed_options", options, &defaults, &taken, sizeof taken, error));
+    options = &taken;
     tfos__message message;
     const char *queue = options->queue != NULL ? options->queue : "input";
     size_t bytes = strlen(queue);
@@ -47,17 +58,17 @@ static tfos_status send_epoch(tfos_cluster *cluster, tfos__message_type type, ui
     return tfos__cluster_send(cluster, &message, error);
 }
 
-tfos_status tfos_cluster_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
+tfos_status tfos_cluster_begin_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
 {
     return send_epoch(cluster, TFOS__MESSAGE_EPOCH, feed, epoch, error);
 }
 
-tfos_status tfos_cluster_epoch_end(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
+tfos_status tfos_cluster_end_epoch(tfos_cluster *cluster, uint64_t feed, uint64_t epoch, tfos_error *error)
 {
     return send_epoch(cluster, TFOS__MESSAGE_EPOCH_END, feed, epoch, error);
 }
 
-tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_error *error)
+tfos_status tfos_cluster_close_feed(tfos_cluster *cluster, uint64_t feed, tfos_error *error)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FEED_CLOSE);
@@ -65,7 +76,7 @@ tfos_status tfos_cluster_feed_close(tfos_cluster *cluster, uint64_t feed, tfos_e
     return tfos__cluster_send(cluster, &message, error);
 }
 
-tfos_status tfos_cluster_end_of_feed(tfos_cluster *cluster, tfos_error *error)
+tfos_status tfos_cluster_end_feeds(tfos_cluster *cluster, tfos_error *error)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_END_OF_FEED);

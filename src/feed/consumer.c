@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "column/append.h"
 #include "column/schema.h"
@@ -355,9 +356,16 @@ static bool at_end(tfos__queue *queue, const tfos_feed_want *want)
 
 /* ---- the public functions ---- */
 
-void tfos_feed_want_init(tfos_feed_want *want)
+static const tfos_feed_want defaults = {.rows = 1, .epoch = -1, .timeout_ms = -1};
+
+void tfos_feed_want_init(tfos_feed_want *want, size_t size)
 {
-    *want = (tfos_feed_want){.rows = 1, .epoch = -1, .timeout_ms = -1};
+    tfos__options_init(want, size, &defaults, sizeof defaults);
+}
+
+tfos_status tfos__feed_want_take(const tfos_feed_want *from, tfos_feed_want *out, tfos_error *error)
+{
+    return tfos__options_take("tfos_feed_want", from, &defaults, out, sizeof *out, error);
 }
 
 /* Tells the node, once, that somebody reads the queue. To ask for its schema is not to read it: the program that
@@ -510,6 +518,9 @@ tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_bat
 {
     tfos__intake *intake = feed->intake;
     bool hungry = false;
+    tfos_feed_want taken;
+    TFOS_TRY(tfos__feed_want_take(want, &taken, error));
+    want = &taken;
     if (want->rows <= 0) {
         return tfos__fail(error, TFOS_INVALID, "a batch has at least one row, found %lld", (long long)want->rows);
     }
@@ -531,8 +542,11 @@ tfos_status tfos_feed_next(tfos_feed *feed, const tfos_feed_want *want, tfos_bat
 tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_schema **out, tfos_error *error)
 {
     tfos__intake *intake = feed->intake;
+    tfos_feed_want taken;
+    tfos_status status = tfos__feed_want_take(want, &taken, error);
+    TFOS_TRY(status);
+    want = &taken;
     int64_t deadline = deadline_of(want);
-    tfos_status status = TFOS_OK;
     TFOS_TRY(tfos__intake_check_owner(intake, error));
     pthread_mutex_lock(&intake->lock);
     while (status == TFOS_OK && feed->queue->schema == NULL) {

@@ -45,7 +45,7 @@ typedef struct tfos__queue {
     bool ended;     /* no more lanes come */
     bool dropped;   /* … and rows that are in lanes are not wanted */
     bool taking;    /* a thread is in tfos_feed_next */
-    bool answering; /* … in tfos_feed_results */
+    bool answering; /* … in tfos_feed_put_results */
     bool announced; /* the node knows that somebody reads it */
     tfos_schema *schema;
 
@@ -104,7 +104,10 @@ tfos_status tfos__intake_pump(tfos__intake *intake, tfos_error *error);
 /* The queue of a name; NULL when memory is short. */
 tfos__queue *tfos__intake_queue(tfos__intake *intake, const char *name, tfos_error *error);
 
-/* Waits until *busy is false, which another thread sees to, and sets it. CANCELLED as soon as `want` (may be NULL) says
+/* What the caller has set, and the defaults. `from` NULL: the defaults. */
+tfos_status tfos__feed_want_take(const tfos_feed_want *from, tfos_feed_want *out, tfos_error *error);
+
+/* Waits until *busy is false, which another thread sees to, and sets it. CANCELLED as soon as `want` says
  * so. */
 tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed_want *want, tfos_error *error);
 void tfos__intake_exit(tfos__intake *intake, bool *busy);

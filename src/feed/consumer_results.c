@@ -115,16 +115,20 @@ static tfos_status give(tfos_feed *feed, const tfos_batch *batch, const tfos_fee
         TFOS_TRY(answer(queue, batch, first, &done, error));
         first += done;
         if (done == 0) {
-            TFOS_TRY(want != NULL ? tfos__intake_look_at(feed->intake, want, INT64_MAX, error) : TFOS_OK);
+            TFOS_TRY(tfos__intake_look_at(feed->intake, want, INT64_MAX, error));
             tfos__intake_wait(feed->intake, seen);
         }
     }
     return TFOS_OK;
 }
 
-tfos_status tfos_feed_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want, tfos_error *error)
+tfos_status tfos_feed_put_results(tfos_feed *feed, const tfos_batch *batch, const tfos_feed_want *want,
+                                  tfos_error *error)
 {
     tfos__intake *intake = feed->intake;
+    tfos_feed_want taken;
+    TFOS_TRY(tfos__feed_want_take(want, &taken, error));
+    want = &taken;
     TFOS_TRY(tfos__intake_check_owner(intake, error));
     pthread_mutex_lock(&intake->lock);
     tfos_status status = tfos__intake_enter(intake, &feed->queue->answering, want, error);

@@ -365,7 +365,7 @@ static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tf
     return tfos__dial_send(feeder->coordinator, &message, error);
 }
 
-tfos_status tfos_feeder_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error)
+tfos_status tfos_feeder_put_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error)
 {
     int64_t rows = tfos_batch_rows(batch);
     int64_t first = 0;

@@ -14,7 +14,7 @@ int64_t tfos__feeder_least_lane(const tfos_feeder *feeder)
     return least != INT64_MAX ? least : feeder->lane_bytes;
 }
 
-void tfos_spark_rows_limit(tfos_spark_rows *rows, const tfos_feeder *feeder)
+void tfos_spark_rows_set_feeder(tfos_spark_rows *rows, const tfos_feeder *feeder)
 {
     tfos__spark_rows_limit(rows, feeder->attempt.partition, tfos__feeder_least_lane(feeder));
 }

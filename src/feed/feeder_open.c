@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "feed/feeder.h"
 #include "feed/ledger.h"
@@ -178,8 +179,18 @@ static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *o
     return look_far(feeder, options->host, error);
 }
 
+static const tfos_feeder_options defaults;
+
+void tfos_feeder_options_init(tfos_feeder_options *options, size_t size)
+{
+    tfos__options_init(options, size, &defaults, sizeof defaults);
+}
+
 tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **out, tfos_error *error)
 {
+    tfos_feeder_options taken;
+    TFOS_TRY(tfos__options_take("tfos_feeder_options", options, &defaults, &taken, sizeof taken, error));
+    options = &taken;
     tfos_feeder *feeder = calloc(1, sizeof *feeder);
     if (feeder == NULL) {
         return tfos__fail_memory(error, sizeof *feeder);

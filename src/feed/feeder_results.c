@@ -3,10 +3,14 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "base/choice.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "column/append.h"
 #include "feed/feeder.h"
+
+static const char *const wait_names[] = {"not", "for_results", "for_room", NULL};
+TFOS__CHOICE_FUNCTIONS(feeder_wait, "wait", wait_names)
 
 enum { WAIT_MS = 100, EXPLAIN_MS = 3000 };
 
@@ -190,7 +194,7 @@ static bool is_hungry(const tfos_feeder *feeder)
     return counts.consumed_rows >= counts.fed_rows;
 }
 
-tfos_status tfos_feeder_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
+tfos_status tfos_feeder_take_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
 {
     assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
     *out = NULL;

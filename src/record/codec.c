@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "base/choice.h"
 #include "base/status.h"
 #include "fs/fs.h"
 #include "record/frame.h"
@@ -82,25 +83,8 @@ static int window_bits(tfos_codec codec)
 
 /* ---- names ---- */
 
-static const char *const codec_names[] = {"auto", "none", "gzip", "zlib"};
-
-const char *tfos__codec_name(tfos_codec codec)
-{
-    assert((unsigned)codec < 4);
-    return codec_names[codec];
-}
-
-tfos_status tfos_codec_parse(const char *text, tfos_codec *out, tfos_error *error)
-{
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(text, codec_names[i]) == 0) {
-            *out = (tfos_codec)i;
-            return TFOS_OK;
-        }
-    }
-    return tfos__fail(error, TFOS_INVALID, "unknown codec '%s': expected auto, none, gzip or zlib",
-                      tfos__printable_of(text, strlen(text)).text);
-}
+const char *const tfos__codec_names[] = {"auto", "none", "gzip", "zlib", NULL};
+TFOS__CHOICE_FUNCTIONS(codec, "codec", tfos__codec_names)
 
 tfos_codec tfos__codec_of_name(const char *path)
 {
@@ -223,10 +207,10 @@ static tfos_status choose_codec(tfos__stream *stream, tfos_codec asked, tfos__co
     if (stream->codec == found || stream->peeked_bytes == 0) {
         return TFOS_OK;
     }
-    return tfos__fail(
-        error, TFOS_CORRUPT, "%s: offset 0: expected %s data, found what looks like %s: state the codec '%s' or 'auto'",
-        tfos__file_path(stream->file), asked == TFOS_CODEC_NONE ? "uncompressed" : tfos__codec_name(asked),
-        found == TFOS_CODEC_NONE ? "uncompressed data" : tfos__codec_name(found), tfos__codec_name(found));
+    return tfos__fail(error, TFOS_CORRUPT,
+                      "%s: offset 0: expected %s data, found what looks like %s: state the codec '%s' or 'auto'",
+                      tfos__file_path(stream->file), asked == TFOS_CODEC_NONE ? "uncompressed" : tfos_codec_name(asked),
+                      found == TFOS_CODEC_NONE ? "uncompressed data" : tfos_codec_name(found), tfos_codec_name(found));
 }
 
 static tfos_status start_inflating(tfos__stream *stream, tfos_error *error)
@@ -310,7 +294,7 @@ static tfos_status refill(tfos__stream *stream, tfos_error *error)
             return tfos__fail(
                 error, TFOS_TRUNCATED,
                 "%s: the %s data is cut short: it ends at offset %lld of the compressed file, after %lld bytes of data",
-                tfos__file_path(stream->file), tfos__codec_name(stream->codec), (long long)stream->consumed,
+                tfos__file_path(stream->file), tfos_codec_name(stream->codec), (long long)stream->consumed,
                 (long long)stream->produced);
         }
         stream->ended = true;
@@ -330,7 +314,7 @@ static tfos_status next_member(tfos__stream *stream, tfos_error *error)
         if (stream->codec != TFOS_CODEC_GZIP) {
             return tfos__fail(error, TFOS_CORRUPT,
                               "%s: more data follows the end of the %s stream, at offset %lld of the compressed file",
-                              tfos__file_path(stream->file), tfos__codec_name(stream->codec),
+                              tfos__file_path(stream->file), tfos_codec_name(stream->codec),
                               (long long)(stream->consumed - stream->z.avail_in));
         }
         zlib.inflate_reset(&stream->z);
@@ -359,7 +343,7 @@ static tfos_status inflate_some(tfos__stream *stream, uint8_t *to, size_t room, 
         return tfos__fail(
             error, result == Z_MEM_ERROR ? TFOS_NO_MEMORY : TFOS_CORRUPT,
             "%s: the %s data is damaged near offset %lld of the compressed file, after %lld bytes of data: %s",
-            tfos__file_path(stream->file), tfos__codec_name(stream->codec),
+            tfos__file_path(stream->file), tfos_codec_name(stream->codec),
             (long long)(stream->consumed - stream->z.avail_in), (long long)stream->produced,
             stream->z.msg != NULL ? stream->z.msg : "not a valid stream");
     }
@@ -412,7 +396,7 @@ tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *
         return tfos__fail(error, TFOS_UNSUPPORTED,
                           "%s: only an uncompressed file can be read from the middle, found %s",
                           tfos__file_path(stream->file),
-                          stream->codec == TFOS_CODEC_NONE ? "a pipe" : tfos__codec_name(stream->codec));
+                          stream->codec == TFOS_CODEC_NONE ? "a pipe" : tfos_codec_name(stream->codec));
     }
     stream->consumed = offset;
     stream->peeked_bytes = 0;
@@ -453,7 +437,7 @@ tfos_status tfos__deflater_new(tfos_codec codec, int level, tfos__deflater **out
         free(deflater);
         return tfos__fail(error, result == Z_MEM_ERROR ? TFOS_NO_MEMORY : TFOS_INVALID,
                           "a %s stream of level %d cannot be made: expected a level from 1 to 9, or -1",
-                          tfos__codec_name(codec), level);
+                          tfos_codec_name(codec), level);
     }
     *out = deflater;
     return TFOS_OK;

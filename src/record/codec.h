@@ -51,6 +51,7 @@ tfos_status tfos__deflater_run(tfos__deflater *deflater, const void *from, size_
 /* The codec that the end of a name asks for: .gz, .zlib, .zz, else none. */
 tfos_codec tfos__codec_of_name(const char *path);
 
-const char *tfos__codec_name(tfos_codec codec);
+/* In the order of tfos_codec, with a NULL behind them. */
+extern const char *const tfos__codec_names[];
 
 #endif

@@ -184,7 +184,7 @@ static tfos_status open_plain(const char *path, tfos__file **out, tfos_error *er
     tfos__stream_close(stream);
     if (codec != TFOS_CODEC_NONE || !seekable) {
         return tfos__fail(error, TFOS_UNSUPPORTED, "%s: only an uncompressed file can be indexed, found %s", path,
-                          codec != TFOS_CODEC_NONE ? tfos__codec_name(codec) : "a pipe");
+                          codec != TFOS_CODEC_NONE ? tfos_codec_name(codec) : "a pipe");
     }
     return tfos__file_open(path, out, error);
 }

@@ -596,9 +596,9 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
 tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
                               tfos_error *error)
 {
-    tfos_read_options defaults;
-    tfos_read_options_init(&defaults);
-    options = options != NULL ? options : &defaults;
+    tfos_read_options taken;
+    TFOS_TRY(tfos__read_options_take(options, &taken, error));
+    options = &taken;
     int32_t threads = options->threads;
     TFOS_TRY(tfos__scan_threads(&threads, error));
     if (options->infer_records < 0) {

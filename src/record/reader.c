@@ -3,7 +3,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/choice.h"
 #include "base/config.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "column/batch.h"
 #include "fs/fs.h"
@@ -21,14 +23,24 @@ struct tfos_reader {
     pthread_mutex_t next_lock; /* callers of tfos_reader_next take turns */
 };
 
-void tfos_read_options_init(tfos_read_options *options)
+static const tfos_read_options defaults = {.record = TFOS_RECORD_AUTO,
+                                           .codec = TFOS_CODEC_AUTO,
+                                           .on_corrupt = TFOS_ON_CORRUPT_ERROR,
+                                           .threads = -1,
+                                           .ordered = true,
+                                           .range_end = -1};
+
+const char *const tfos__on_corrupt_names[] = {"error", "skip", NULL};
+TFOS__CHOICE_FUNCTIONS(on_corrupt, "on_corrupt", tfos__on_corrupt_names)
+
+void tfos_read_options_init(tfos_read_options *options, size_t size)
 {
-    *options = (tfos_read_options){.record = TFOS_RECORD_AUTO,
-                                   .codec = TFOS_CODEC_AUTO,
-                                   .on_corrupt = TFOS_ON_CORRUPT_ERROR,
-                                   .threads = -1,
-                                   .ordered = true,
-                                   .range_end = -1};
+    tfos__options_init(options, size, &defaults, sizeof defaults);
+}
+
+tfos_status tfos__read_options_take(const tfos_read_options *from, tfos_read_options *out, tfos_error *error)
+{
+    return tfos__options_take("tfos_read_options", from, &defaults, out, sizeof *out, error);
 }
 
 /* Puts the settings in where the caller left the choice to them. */
@@ -165,8 +177,7 @@ tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *o
                              tfos_error *error)
 {
     tfos_read_options settled;
-    tfos_read_options_init(&settled);
-    settled = options != NULL ? *options : settled;
+    TFOS_TRY(tfos__read_options_take(options, &settled, error));
     TFOS_TRY(settle_options(&settled, error));
     tfos_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL) {

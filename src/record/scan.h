@@ -60,4 +60,10 @@ void tfos__scan_count_memory(tfos__scan *scan, int64_t bytes);
 
 void tfos__scan_close(tfos__scan *scan);
 
+/* What the caller has set, and the defaults. `from` NULL: the defaults. */
+tfos_status tfos__read_options_take(const tfos_read_options *from, tfos_read_options *out, tfos_error *error);
+
+/* In the order of tfos_on_corrupt, with a NULL behind them. */
+extern const char *const tfos__on_corrupt_names[];
+
 #endif

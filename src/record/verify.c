@@ -123,9 +123,9 @@ tfos_status tfos_records_verify(const tfos_paths *paths, const tfos_read_options
                                 tfos_damage_function function, void *context, tfos_progress *progress,
                                 tfos_error *error)
 {
-    tfos_read_options defaults;
-    tfos_read_options_init(&defaults);
-    options = options != NULL ? options : &defaults;
+    tfos_read_options taken;
+    TFOS_TRY(tfos__read_options_take(options, &taken, error));
+    options = &taken;
     int32_t threads = options->threads;
     TFOS_TRY(tfos__scan_threads(&threads, error));
     int workers = tfos__scan_workers(threads);

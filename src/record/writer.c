@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "column/arrow_import.h"
 #include "fs/fs.h"
@@ -24,9 +25,11 @@ struct tfos_writer {
     tfos_error failure;
 };
 
-void tfos_write_options_init(tfos_write_options *options)
+static const tfos_write_options defaults = {.record = TFOS_RECORD_AUTO, .codec = TFOS_CODEC_AUTO, .level = -1};
+
+void tfos_write_options_init(tfos_write_options *options, size_t size)
 {
-    *options = (tfos_write_options){.record = TFOS_RECORD_AUTO, .codec = TFOS_CODEC_AUTO, .level = -1};
+    tfos__options_init(options, size, &defaults, sizeof defaults);
 }
 
 static void free_writer(tfos_writer *writer)
@@ -41,9 +44,9 @@ static void free_writer(tfos_writer *writer)
 
 tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out, tfos_error *error)
 {
-    tfos_write_options defaults;
-    tfos_write_options_init(&defaults);
-    options = options != NULL ? options : &defaults;
+    tfos_write_options taken;
+    TFOS_TRY(tfos__options_take("tfos_write_options", options, &defaults, &taken, sizeof taken, error));
+    options = &taken;
     if (options->level != -1 && (options->level < 1 || options->level > 9)) {
         return tfos__fail(error, TFOS_INVALID, "the level of compression must be from 1 to 9, or -1, found %d",
                           (int)options->level);
@@ -143,7 +146,7 @@ static tfos_status write_record(tfos_writer *writer, const void *data, size_t by
     return end_record(writer, payload, error);
 }
 
-tfos_status tfos_writer_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error)
+tfos_status tfos_writer_write_record(tfos_writer *writer, const void *data, size_t bytes, tfos_error *error)
 {
     tfos_error trouble;
     tfos_status status = writer->failed ? TFOS_OK : write_record(writer, data, bytes, &trouble);
@@ -186,7 +189,7 @@ static tfos_status write_batch(tfos_writer *writer, const tfos_batch *batch, tfo
     return TFOS_OK;
 }
 
-tfos_status tfos_writer_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error)
+tfos_status tfos_writer_write_batch(tfos_writer *writer, const tfos_batch *batch, tfos_error *error)
 {
     tfos_error trouble;
     tfos_status status = writer->failed ? TFOS_OK : write_batch(writer, batch, &trouble);
@@ -214,8 +217,8 @@ static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *arr
     return status;
 }
 
-tfos_status tfos_writer_arrow(tfos_writer *writer, const struct ArrowArray *array, const struct ArrowSchema *schema,
-                              tfos_error *error)
+tfos_status tfos_writer_write_arrow(tfos_writer *writer, const struct ArrowArray *array,
+                                    const struct ArrowSchema *schema, tfos_error *error)
 {
     tfos_error trouble;
     tfos_status status = writer->failed ? TFOS_OK : write_arrow(writer, array, schema, &trouble);

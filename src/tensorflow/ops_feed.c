@@ -231,7 +231,7 @@ static int code_of(tfos_status status)
 static tfos_status take(kernel *self, tfos_batch **out, tfos_error *error)
 {
     tfos_feed_want want;
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.rows = self->batch_size;
     want.split_epochs = self->split_epochs;
     want.epoch = self->epoch;

@@ -155,7 +155,7 @@ static void check_plain(const tfos_paths *paths, const tfos__buffer *file, size_
     tfos_read_options options;
     tfos__buffer expected = {0};
     size_t aligned = recover(file, border, &expected);
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.codec = TFOS_CODEC_NONE;
     outcome strict = read_file(paths, options);
     if (looks_compressed(file)) {
@@ -210,7 +210,7 @@ static void check_compressed(const tfos__buffer *file, tfos_codec codec, uint8_t
     if (damage != 0) {
         packed.data[3 + damage * 97 % (packed.size - 3)] ^= damage;
     }
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.codec = codec;
     const tfos_paths *paths = put_file(packed.data, packed.size);
     outcome strict = read_file(paths, options);

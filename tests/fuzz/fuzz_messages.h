@@ -128,7 +128,7 @@ static inline void check_inference(const uint8_t *data, size_t cut, size_t bytes
     append_record(&file, data, cut);
     append_record(&file, data + cut, bytes - cut);
     const tfos_paths *paths = put_file(file.data, file.size);
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.threads = 0;
     options.record = kind;
     tfos_status status = tfos_schema_infer(paths, &options, &schema, &error);

@@ -199,8 +199,8 @@ def test_integers_that_do_not_fit(tmp_path):
 def test_bad_options(small_file):
     path, _ = small_file
     for options, kind, message in [
-        ({"record": "examples"}, ValueError, "record is 'examples'; expected 'auto', 'example'"),
-        ({"on_corrupt": "ignore"}, ValueError, "on_corrupt is 'ignore'; expected 'error' or 'skip'"),
+        ({"record": "examples"}, ValueError, "unknown kind of record 'examples': expected auto, example"),
+        ({"on_corrupt": "ignore"}, ValueError, "unknown on_corrupt 'ignore': expected error or skip"),
         ({"batch_rows": -1}, ValueError, "batch_rows.* -1"),
         ({"batch_bytes": 2**40}, ValueError, "batch_bytes.* 1099511627776"),
         ({"threads": -2}, ValueError, "threads.* -2"),

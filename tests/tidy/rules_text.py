@@ -176,6 +176,24 @@ def api_says_owner_and_thread(tree):
                 yield path, line, f'the comment of {name} has no line "{word} …"; say it'
 
 
+def public_types_keep_their_form(tree):
+    """An enum has a name and a parse for its words; a struct that its caller fills in begins with its size."""
+    declared = {name for name, *_ in declared_functions(tree)}
+    for path in tree.under("include/", ".h"):
+        text = tree.text(path)
+        for match in re.finditer(r"^typedef (enum|struct) (tfos_\w+) {\n?\s*(.*)", text, re.M):
+            kind, name, first = match.groups()
+            line = text[: match.start()].count("\n") + 1
+            wanted = [f"{name}_name", f"{name}_parse"] if kind == "enum" else []
+            if kind == "struct" and name.endswith(("_options", "_want")):
+                wanted = [f"{name}_init"]
+                if not first.startswith("size_t size;"):
+                    yield path, line, f"{name} cannot grow: let it begin with size_t size"
+            for function in wanted:
+                if function not in declared:
+                    yield path, line, f"{name} has no {function}; declare it"
+
+
 def headers_open_with_their_laws(tree):
     """tfos.h is all of them; each says what it is about before it says it, and how its nouns behave."""
     umbrella = tree.text("include/tfos.h")
@@ -282,6 +300,7 @@ RULES = [
     functions_fit_a_screen,
     c_files_tell_their_idea,
     api_says_owner_and_thread,
+    public_types_keep_their_form,
     headers_open_with_their_laws,
     scripts_stop_at_errors,
     links_resolve,

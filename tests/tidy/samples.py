@@ -97,6 +97,11 @@ BAD = {
         {"include/tfos/base.h": HEADER + "TFOS_API const char *tfos_thing_name(int a,\n              int b);\n"},
         {"include/tfos/base.h": "/* Empty. */\n"},
     ],
+    "public_types_keep_their_form": [
+        {"include/tfos/base.h": HEADER + "typedef enum tfos_color { TFOS_RED } tfos_color;\n"},
+        {"include/tfos/base.h": HEADER + "typedef struct tfos_thing_options {\n    size_t size;\n};\n"},
+        {"include/tfos/base.h": HEADER + "typedef struct tfos_thing_want {\n    int rows;\n};\n"},
+    ],
     "headers_open_with_their_laws": [
         {"include/tfos.h": "/* Nothing. */\n"},
         {"include/tfos/base.h": HEADER.replace("Threads.", "")},

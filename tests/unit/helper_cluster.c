@@ -114,8 +114,8 @@ static void answer(const program *self, const tfos_batch *batch)
         exit(0);
     }
     tfos_batch *results = double_of(batch);
-    if (tfos_feed_results(self->feed, results, NULL, &error) != TFOS_OK) {
-        say_and_exit("tfos_feed_results", &error);
+    if (tfos_feed_put_results(self->feed, results, NULL, &error) != TFOS_OK) {
+        say_and_exit("tfos_feed_put_results", &error);
     }
     tfos_batch_free(results);
 }
@@ -162,7 +162,7 @@ static void step_together(const program *self, long step)
 static void take_rows(program *self, int64_t batch_rows)
 {
     tfos_feed_want want;
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.split_epochs = true;
     for (long step = 0;; step++) {
         tfos_batch *batch;
@@ -320,7 +320,7 @@ void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, in
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     snprintf(rows, sizeof rows, "%" PRId64, batch_rows);
     const char *const words[] = {self, "program", mode, rows, it->folder, NULL};
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = it->nodes = nodes;
     options.host = helper_cluster_host;
     options.folder = it->folder;
@@ -355,7 +355,7 @@ void helper_cluster_abandon(helper_cluster *it)
 void helper_cluster_close(helper_cluster *it)
 {
     tfos_error error;
-    if (tfos_cluster_end_of_feed(it->cluster, &error) != TFOS_OK ||
+    if (tfos_cluster_end_feeds(it->cluster, &error) != TFOS_OK ||
         tfos_cluster_finish(it->cluster, 0, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
@@ -374,7 +374,7 @@ void helper_cluster_wait_hungry(helper_cluster *it)
     int32_t hungry = 0;
     for (int64_t deadline = tfos__clock_ms() + 30000; hungry < it->nodes;) {
         assert_true(tfos__clock_ms() < deadline);
-        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
+        assert_int_equal(tfos_cluster_request_status(it->cluster, NULL), TFOS_OK);
         helper_cluster_pump(it, 50);
         hungry = 0;
         const char *at = it->status.size > 0 ? (const char *)it->status.data : "";
@@ -389,7 +389,7 @@ long helper_cluster_node_pid(helper_cluster *it)
 {
     for (int64_t deadline = tfos__clock_ms() + 20000; it->status.size == 0;) {
         assert_true(tfos__clock_ms() < deadline);
-        assert_int_equal(tfos_cluster_ask(it->cluster, NULL), TFOS_OK);
+        assert_int_equal(tfos_cluster_request_status(it->cluster, NULL), TFOS_OK);
         helper_cluster_pump(it, 50);
     }
     const char *pid = strstr((const char *)it->status.data, "\"pid\":");
@@ -402,7 +402,7 @@ uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *option
     uint64_t feed = 0;
     tfos_error error;
     char event[64];
-    if (tfos_cluster_feed(it->cluster, options, &feed, &error) != TFOS_OK) {
+    if (tfos_cluster_open_feed(it->cluster, options, &feed, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
     snprintf(event, sizeof event, "open %" PRIu64 "/", feed);
@@ -413,14 +413,18 @@ uint64_t helper_cluster_feed(helper_cluster *it, const tfos_feed_options *option
 void helper_cluster_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch)
 {
     char event[64];
-    assert_int_equal(tfos_cluster_epoch(it->cluster, feed, epoch, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_begin_epoch(it->cluster, feed, epoch, NULL), TFOS_OK);
     snprintf(event, sizeof event, "epoch %" PRIu64 "/%" PRIu64, feed, epoch);
     helper_cluster_expect_event(it, event, 10000);
 }
 
 tfos_feed_options helper_feed_of(int64_t partitions)
 {
-    return (tfos_feed_options){.queue = "input", .partitions = partitions, .determinate = true, .timeout_ms = 600000};
+    tfos_feed_options options;
+    tfos_feed_options_init(&options, sizeof options);
+    options.partitions = partitions;
+    options.determinate = true;
+    return options;
 }
 
 uint64_t helper_cluster_begin(helper_cluster *it, const tfos_feed_options *options)
@@ -432,7 +436,7 @@ uint64_t helper_cluster_begin(helper_cluster *it, const tfos_feed_options *optio
 
 void helper_cluster_wait_over(helper_cluster *it)
 {
-    assert_int_equal(tfos_cluster_end_of_feed(it->cluster, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_end_feeds(it->cluster, NULL), TFOS_OK);
     assert_int_equal(tfos_cluster_finish(it->cluster, 0, NULL), TFOS_OK);
     for (int64_t deadline = tfos__clock_ms() + 20000; !it->over;) {
         assert_true(tfos__clock_ms() < deadline);
@@ -568,7 +572,8 @@ static tfos_status take_results(const helper_task *task, tfos_feeder *feeder, bo
 {
     for (;;) {
         tfos_batch *results = NULL;
-        tfos_status status = tfos_feeder_results(feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &results, error);
+        tfos_status status =
+            tfos_feeder_take_results(feeder, wait ? TFOS_WAIT_FOR_RESULTS : TFOS_WAIT_NOT, &results, error);
         if (status != TFOS_OK || results == NULL) {
             return status == TFOS_END ? TFOS_OK : status;
         }
@@ -602,7 +607,7 @@ static tfos_status feed_all(const helper_task *task, tfos_feeder *feeder, tfos_e
             *error = bad;
             return TFOS_INVALID;
         }
-        status = tfos_feeder_batch(feeder, batch, error);
+        status = tfos_feeder_put_batch(feeder, batch, error);
         if (status == TFOS_OK && task->inference) {
             status = take_results(task, feeder, false, &checked, error);
         }
@@ -621,11 +626,13 @@ static tfos_status feed_all(const helper_task *task, tfos_feeder *feeder, tfos_e
 
 static int run_task(const helper_task *task, const uint8_t *ticket, size_t ticket_bytes, int output)
 {
-    const tfos_feeder_options options = {.ticket = ticket,
-                                         .ticket_bytes = ticket_bytes,
-                                         .partition = task->partition,
-                                         .attempt = task->attempt,
-                                         .host = "here"};
+    tfos_feeder_options options;
+    tfos_feeder_options_init(&options, sizeof options);
+    options.ticket = ticket;
+    options.ticket_bytes = ticket_bytes;
+    options.partition = task->partition;
+    options.attempt = task->attempt;
+    options.host = "here";
     tfos_feeder *feeder = NULL;
     tfos_error error = {0};
     tfos_status status = tfos_feeder_open(&options, &feeder, &error);
@@ -657,12 +664,12 @@ void helper_task_start(helper_task *task, helper_cluster *it)
         }
         setenv("TFOS_FEED_LOCAL", task->far ? "0" : task->near_one ? "1" : "100", 1);
         int code = run_task(task, ticket, ticket_bytes, ends[1]);
-        free(ticket);
+        tfos_string_free(ticket);
         _exit(code);
     }
     close(ends[1]);
     task->output = ends[0];
-    free(ticket);
+    tfos_string_free(ticket);
 }
 
 int helper_task_wait(helper_task *task, helper_cluster *it, int64_t most_ms, char *message, size_t message_bytes)

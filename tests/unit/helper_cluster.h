@@ -18,7 +18,7 @@ typedef struct helper_cluster {
     bool over;
     char failure[2048];       /* of the cluster */
     tfos__buffer feed_events; /* "open 1\n", "epoch 1/0\n", "failed 1: why\n" */
-    tfos__buffer status;      /* the last answer to tfos_cluster_ask, terminated */
+    tfos__buffer status;      /* the last answer to tfos_cluster_request_status, terminated */
 } helper_cluster;
 
 /* If the arguments say so, this process is the program of a node, and does not return. To be called first in main. */

@@ -227,9 +227,16 @@ tfos_schema *helper_schema_with(const char *name, tfos_type type, tfos_shape sha
 tfos_feed_want helper_want_rows(int64_t rows)
 {
     tfos_feed_want want;
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.rows = rows;
     want.timeout_ms = 10000;
+    return want;
+}
+
+tfos_feed_want helper_want_within(int64_t rows, int64_t timeout_ms)
+{
+    tfos_feed_want want = helper_want_rows(rows);
+    want.timeout_ms = timeout_ms;
     return want;
 }
 

@@ -56,6 +56,7 @@ tfos_schema *helper_schema_with(const char *name, tfos_type type, tfos_shape sha
 
 /* What a caller asks for that waits ten seconds. */
 tfos_feed_want helper_want_rows(int64_t rows);
+tfos_feed_want helper_want_within(int64_t rows, int64_t timeout_ms);
 
 /* What the next call gives: rows as helper_show_numbers shows them, or a status and a part of its message. */
 void helper_expect_numbers(tfos_feed *feed, const tfos_feed_want *want, const char *numbers);

@@ -284,7 +284,7 @@ tfos_schema *helper_schema(const char *json)
 tfos_read_options helper_raw_options(void)
 {
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.threads = 0;
     options.record = TFOS_RECORD_BYTES;
     return options;

@@ -18,7 +18,7 @@ static void test_names(void **state)
     assert_string_equal(tfos_status_name(TFOS_OK), "OK");
     assert_string_equal(tfos_status_name(TFOS_CORRUPT), "CORRUPT");
     assert_string_equal(tfos_status_text(TFOS_CORRUPT), "corrupt data");
-    assert_string_equal(tfos_status_name((tfos_status)999), "UNKNOWN");
+    assert_string_equal(tfos_status_name((tfos_status)999), "unknown");
     assert_string_equal(tfos_status_text((tfos_status)-1), "unknown status");
     assert_string_equal(tfos_version(), TFOS_VERSION);
 }

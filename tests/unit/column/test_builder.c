@@ -122,7 +122,7 @@ static void test_what_would_break_a_batch_is_refused(void **state)
     int32_t full[] = {0, 1, 2, 3};
     tfos_vector ints = {.layout = TFOS_LAYOUT_VALUES, .type = TFOS_TYPE_INT64, .length = 3, .data = numbers};
     expect_error("{\"name\": \"x\", \"type\": \"double\"}", &ints, 3, TFOS_MISMATCH, "double");
-    expect_error("{\"name\": \"x\", \"type\": \"int64\", \"shape\": [3]}", &ints, 3, TFOS_MISMATCH, "fixed list");
+    expect_error("{\"name\": \"x\", \"type\": \"int64\", \"shape\": [3]}", &ints, 3, TFOS_MISMATCH, "fixed_list");
     expect_error("{\"name\": \"x\", \"type\": \"int64\"}", &ints, 2, TFOS_MISMATCH, "expected 2 values");
     tfos_vector missing = ints;
     missing.validity = middle_missing;

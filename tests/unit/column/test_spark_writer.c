@@ -55,9 +55,9 @@ static void expect_round_trip(const tfos_batch *batch)
     const void *block;
     size_t bytes, used;
     char description[16384];
-    assert_int_equal(tfos_spark_schema_of(tfos_batch_schema(batch), &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos_schema_to_spark(tfos_batch_schema(batch), &schema, NULL), TFOS_OK);
     assert_int_equal(tfos_spark_writer_new(schema, strlen(schema), &writer, NULL), TFOS_OK);
-    assert_int_equal(tfos_spark_writer_rows(writer, batch, 0, &block, &bytes, NULL), TFOS_OK);
+    assert_int_equal(tfos_spark_writer_write(writer, batch, 0, &block, &bytes, NULL), TFOS_OK);
     int length = snprintf(description, sizeof description, "{\"schema\": %s}", schema);
     assert_int_equal(tfos_spark_rows_new(description, (size_t)length, &rows, NULL), TFOS_OK);
     assert_int_equal(tfos_spark_rows_append(rows, block, bytes, &used, NULL), TFOS_OK);
@@ -105,7 +105,7 @@ static void test_missing_values_are_nulls_of_sparks(void **state)
     const void *block;
     size_t bytes;
     assert_true(column->null_count > 0);
-    assert_int_equal(tfos_spark_writer_rows(writer, batch, 0, &block, &bytes, NULL), TFOS_OK);
+    assert_int_equal(tfos_spark_writer_write(writer, batch, 0, &block, &bytes, NULL), TFOS_OK);
     const uint8_t *at = block;
     for (int64_t row = 0; row < 200; row++) {
         assert_int_equal(tfos__load_u64(at + 8), tfos__vector_is_null(column, row));
@@ -148,7 +148,7 @@ static void expect_rows(const char *fields, tfos_batch *batch, const char *expec
     tfos_error error = {0};
     const void *block;
     size_t bytes, used;
-    if (tfos_spark_writer_rows(writer, batch, 0, &block, &bytes, &error) != TFOS_OK) {
+    if (tfos_spark_writer_write(writer, batch, 0, &block, &bytes, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(tfos_spark_rows_append(rows, block, bytes, &used, NULL), TFOS_OK);
@@ -164,7 +164,7 @@ static void expect_refusal(const char *fields, tfos_batch *batch, tfos_status st
     tfos_error error = {0};
     const void *block;
     size_t bytes;
-    assert_int_equal(tfos_spark_writer_rows(writer, batch, 40, &block, &bytes, &error), status);
+    assert_int_equal(tfos_spark_writer_write(writer, batch, 40, &block, &bytes, &error), status);
     for (; *words != NULL; words++) {
         if (strstr(error.message, *words) == NULL) {
             fail_msg("no '%s' in: %s", *words, error.message);

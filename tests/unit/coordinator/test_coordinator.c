@@ -44,7 +44,7 @@ static void open_scene(scene *s, int32_t nodes)
     tfos_error error = {0};
     memset(s, 0, sizeof *s);
     uv_loop_init(&s->loop);
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = nodes;
     options.host = "127.0.0.1";
     options.program = program;
@@ -378,7 +378,7 @@ static void test_strangers_are_counted(void **state)
         assert_true(was_cut(&s, file, now_ms() + 5000));
         close(file);
     }
-    tfos_cluster_ask(s.cluster, NULL);
+    tfos_cluster_request_status(s.cluster, NULL);
     work_until(&s, status_came);
     assert_true(heard(&s, "\"refused_key\":3"));
     assert_true(heard(&s, "\"accepted\":5"));
@@ -547,7 +547,7 @@ static void test_a_coordinator_that_does_not_read(void **state)
     int64_t start = now_ms();
     tfos_status status = TFOS_OK;
     for (int i = 0; i < ORDERS_MOST && status == TFOS_OK; i++) {
-        status = tfos_cluster_slots(s.cluster, i, NULL, &error);
+        status = tfos_cluster_set_slots(s.cluster, i, NULL, &error);
     }
     assert_int_equal(status, TFOS_IO);
     helper_expect_in(error.message, "has been silent for 5 s (cluster.lease_ms): it is frozen");
@@ -585,7 +585,7 @@ static void test_wrong_orders(void **state)
     tfos_cluster_options options;
     tfos_cluster *cluster;
     tfos_error error;
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = 4;
     options.slots_most = 3;
     options.slots_reason = "spark.master is local[3]";
@@ -631,7 +631,7 @@ static void test_port_ranges(void **state)
     tfos_cluster_options options;
     tfos_cluster *cluster;
     tfos_error error;
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = 1;
     options.host = "127.0.0.1";
     assert_int_equal(tfos_cluster_open(&options, &cluster, &error), TFOS_EXISTS);

@@ -58,7 +58,7 @@ static void test_too_many_nodes_for_the_files(void **state)
     tfos_cluster_options options;
     tfos_cluster *cluster;
     tfos_error error;
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = 300;
     options.host = "127.0.0.1";
     assert_int_equal(tfos_cluster_open(&options, &cluster, &error), TFOS_LIMIT);
@@ -80,7 +80,7 @@ static void open_scene(scene *s)
     tfos_cluster_options options;
     tfos_error error;
     uv_loop_init(&s->loop);
-    tfos_cluster_options_init(&options);
+    tfos_cluster_options_init(&options, sizeof options);
     options.nodes = 1;
     options.host = "127.0.0.1";
     options.program = program;

@@ -51,7 +51,8 @@ static void test_batches_across_lanes(void **state)
     /* Rows that were taken before the time was over are not lost; and a call that wants fewer gets fewer. */
     want.rows = 2;
     helper_expect_numbers(input, &want, "202 203");
-    helper_expect_numbers(input, &(tfos_feed_want){.rows = 1}, "204");
+    const tfos_feed_want one = helper_want_within(1, 0);
+    helper_expect_numbers(input, &one, "204");
     helper_expect_status(input, &want, TFOS_CANCELLED, NULL);
     for (size_t i = 0; i < 3; i++) {
         helper_lane_close(&lanes[i]);
@@ -409,7 +410,8 @@ static void test_the_schema_comes_by_both_ways(void **state)
     helper_lane_put_numbers(&lane, &feed, 5, 2);
     assert_int_equal(tfos_feed_schema(input, &want, &found, NULL), TFOS_OK);
     tfos_schema_free(found);
-    helper_expect_numbers(input, &(tfos_feed_want){.rows = 2}, "5 6");
+    const tfos_feed_want two = helper_want_within(2, 0);
+    helper_expect_numbers(input, &two, "5 6");
     helper_feed_say(&feed, TFOS__PACKET_END, "", 0);
     assert_int_equal(tfos_feed_schema(empty, &want, &found, NULL), TFOS_END);
     helper_lane_close(&lane);
@@ -432,7 +434,7 @@ static void expect_results(const helper_lane *lane, uint64_t rows)
 static tfos_status give(tfos_feed *feed, const tfos_schema *schema, int64_t first, int64_t rows, tfos_error *error)
 {
     tfos_batch *batch = helper_numbers(schema, first, rows);
-    tfos_status status = tfos_feed_results(feed, batch, NULL, error);
+    tfos_status status = tfos_feed_put_results(feed, batch, NULL, error);
     tfos_batch_free(batch);
     return status;
 }
@@ -557,9 +559,10 @@ static void test_a_result_larger_than_a_lane(void **state)
     tfos_feed *input = helper_feed_queue(&feed, "input");
     helper_lane_open(&lane, &feed, "input", 0, true);
     helper_lane_put_numbers(&lane, &feed, 0, 1);
-    helper_expect_numbers(input, &(tfos_feed_want){.rows = 1, .timeout_ms = 1000}, "0");
+    const tfos_feed_want one = helper_want_within(1, 1000);
+    helper_expect_numbers(input, &one, "0");
     tfos_batch *batch = lists(schema, (const int[]){100000}, 1);
-    assert_int_equal(tfos_feed_results(input, batch, NULL, &error), TFOS_LIMIT);
+    assert_int_equal(tfos_feed_put_results(input, batch, NULL, &error), TFOS_LIMIT);
     assert_non_null(strstr(error.message, "feed.lane_bytes"));
     tfos_batch_free(batch);
     tfos_schema_free(schema);
@@ -585,7 +588,10 @@ static void test_bad_wishes(void **state)
     assert_int_equal(tfos__feed_new(feed.intake, longest, &opened, &error), TFOS_INVALID);
     longest[TFOS__QUEUE_BYTES - 1] = '\0';
     assert_int_equal(tfos__feed_new(feed.intake, longest, &opened, &error), TFOS_OK);
-    helper_expect_status(opened, &(tfos_feed_want){.rows = 0}, TFOS_INVALID, "at least one row");
+    helper_expect_status(opened, &(tfos_feed_want){.rows = 1}, TFOS_INVALID, "tfos_feed_want: its size is 0");
+    helper_expect_status(opened, &(tfos_feed_want){.size = 4096}, TFOS_INVALID, "newer version");
+    const tfos_feed_want none = helper_want_within(0, 0);
+    helper_expect_status(opened, &none, TFOS_INVALID, "at least one row");
     tfos_feed_close(opened);
     unsetenv("TFOS_FEED_FD");
     assert_int_equal(tfos_feed_open("input", &opened, &error), TFOS_NOT_FOUND);

@@ -60,7 +60,7 @@ static void *take_all(void *context)
 {
     taking *self = context;
     tfos_feed_want want;
-    tfos_feed_want_init(&want);
+    tfos_feed_want_init(&want, sizeof want);
     want.rows = 64;
     for (;;) {
         tfos_batch *batch = NULL;
@@ -145,7 +145,7 @@ static void test_hunger_of_one_queue_is_not_stilled_by_another(void **state)
     const uint64_t since = tfos__bell_hungry(feed.bell);
     helper_lane_open(&lane, &feed, "validation", 0, false);
     for (int64_t i = 0; i < 20; i++) {
-        const tfos_feed_want want = {.rows = 1, .timeout_ms = 1};
+        const tfos_feed_want want = helper_want_within(1, 1);
         if (i % 2 == 0) {
             helper_lane_put_numbers(&lane, &feed, i, 1);
         }
@@ -176,7 +176,7 @@ static void test_a_turn_is_waited_for(void **state)
     tfos_feed *input = helper_feed_queue(&feed, "input");
     start_taking(&taker, input, seen);
     wait_until_hungry(&feed, true);
-    const tfos_feed_want want = {.rows = 1, .timeout_ms = 50};
+    const tfos_feed_want want = helper_want_within(1, 50);
     assert_int_equal(tfos_feed_next(input, &want, &batch, &error), TFOS_CANCELLED);
     helper_feed_say(&feed, TFOS__PACKET_END, "", 0);
     pthread_join(taker.thread, NULL);
@@ -227,11 +227,11 @@ static void test_results_while_rows_come(void **state)
     start_producing(&producer, &feed, "input", 0, true);
     task = (answering){.lane = &producer.lane, .feed = &feed};
     assert_int_equal(pthread_create(&task.thread, NULL, receive_results, &task), 0);
-    const tfos_feed_want want = {.rows = 1000, .timeout_ms = 10000};
+    const tfos_feed_want want = helper_want_within(1000, 10000);
     while (given < ROWS) {
         tfos_batch *batch = NULL;
         assert_int_equal(tfos_feed_next(input, &want, &batch, NULL), TFOS_OK);
-        assert_int_equal(tfos_feed_results(input, batch, NULL, NULL), TFOS_OK);
+        assert_int_equal(tfos_feed_put_results(input, batch, NULL, NULL), TFOS_OK);
         given += tfos_batch_rows(batch);
         tfos_batch_free(batch);
     }

@@ -15,7 +15,7 @@
 
 enum { FEW_MS = 20000 };
 
-static const tfos_feed_options usual = {.queue = "input", .partitions = 1, .determinate = true, .timeout_ms = 600000};
+static tfos_feed_options usual;
 
 /* Feeds partitions of these sizes, at most `slots` at a time, in one epoch. */
 static void feed_epoch(helper_cluster *it, uint64_t feed, uint64_t epoch, const int64_t *sizes, size_t count,
@@ -127,7 +127,7 @@ static void test_more_nodes_than_partitions_and_no_partition_at_all(void **state
     helper_cluster_open(&it, 4, "take", 64, NULL);
     uint64_t feed = helper_cluster_begin(&it, &options);
     feed_epoch(&it, feed, 0, sizes, 2, 2);
-    assert_int_equal(tfos_cluster_feed_close(it.cluster, feed, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_close_feed(it.cluster, feed, NULL), TFOS_OK);
     helper_cluster_begin(&it, &empty);
     helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 2, 1);
@@ -401,7 +401,7 @@ static void test_memory_is_bounded(void **state)
     }
     size_t looks = 0;
     while (helper_cluster_count(&it) < TASKS * 20000) {
-        assert_int_equal(tfos_cluster_ask(it.cluster, NULL), TFOS_OK);
+        assert_int_equal(tfos_cluster_request_status(it.cluster, NULL), TFOS_OK);
         helper_cluster_pump(&it, 20);
         const char *at = it.status.size > 0 ? strstr((const char *)it.status.data, "\"lane_bytes\"") : NULL;
         if (at != NULL) {
@@ -624,6 +624,7 @@ static void test_fewer_results_than_rows(void **state)
 int main(int argc, char **argv)
 {
     helper_program_main(argc, argv);
+    usual = helper_feed_of(1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_partition_one_node),
         cmocka_unit_test(test_partitions_of_every_size),

@@ -37,9 +37,13 @@ static void test_settings_of_the_driver_reach_tasks(void **state)
     helper_cluster_open(&it, 1, "take", 64, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
     assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &bytes, &error), TFOS_OK);
-    const tfos_feeder_options task = {.ticket = ticket, .ticket_bytes = bytes, .attempt = 1};
+    tfos_feeder_options task;
+    tfos_feeder_options_init(&task, sizeof task);
+    task.ticket = ticket;
+    task.ticket_bytes = bytes;
+    task.attempt = 1;
     assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
-    free(ticket);
+    tfos_string_free(ticket);
     assert_int_equal(feeder->local_most, 0);
     assert_int_equal(feeder->batch_bytes, 4096);
     assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
@@ -172,37 +176,6 @@ static void test_inference(void **state)
     helper_cluster_close(&it);
 }
 
-static tfos_feeder *open_here(helper_cluster *it, uint64_t feed, tfos_feeder_options task)
-{
-    tfos_feeder *feeder;
-    tfos_error error;
-    uint8_t *ticket;
-    assert_int_equal(tfos_cluster_feed_ticket(it->cluster, feed, 0, &ticket, &task.ticket_bytes, &error), TFOS_OK);
-    task.ticket = ticket;
-    task.attempt = 1;
-    if (tfos_feeder_open(&task, &feeder, &error) != TFOS_OK) {
-        fail_msg("%s", error.message);
-    }
-    free(ticket);
-    return feeder;
-}
-
-static tfos_batch *make_batch(int64_t rows)
-{
-    tfos_schema *schema;
-    tfos_batch *batch;
-    const tfos_field number = {.name = "n", .type = TFOS_TYPE_INT64};
-    assert_int_equal(tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL), TFOS_OK);
-    assert_int_equal(tfos_schema_add(schema, &number, NULL), TFOS_OK);
-    assert_int_equal(tfos__batch_new(schema, &batch, NULL), TFOS_OK);
-    for (int64_t i = 0; i < rows; i++) {
-        tfos__vector_push_int(tfos__batch_vector(batch, 0), i, NULL);
-    }
-    assert_int_equal(tfos__batch_finish(batch, rows, NULL), TFOS_OK);
-    tfos_schema_free(schema);
-    return batch;
-}
-
 /* What a task sees of a lane that has no room, for as long as it takes to be sure. */
 typedef struct patient {
     const tfos_feeder *feeder;
@@ -224,6 +197,41 @@ static bool is_full(void *context)
     return tfos__clock_ms() - who->quiet_since > QUIET_MS;
 }
 
+static tfos_feeder *open_here(helper_cluster *it, uint64_t feed, patient *who)
+{
+    tfos_feeder_options task;
+    tfos_feeder *feeder;
+    tfos_error error;
+    uint8_t *ticket;
+    tfos_feeder_options_init(&task, sizeof task);
+    assert_int_equal(tfos_cluster_feed_ticket(it->cluster, feed, 0, &ticket, &task.ticket_bytes, &error), TFOS_OK);
+    task.ticket = ticket;
+    task.interrupted = who != NULL ? is_full : NULL;
+    task.interrupted_context = who;
+    task.attempt = 1;
+    if (tfos_feeder_open(&task, &feeder, &error) != TFOS_OK) {
+        fail_msg("%s", error.message);
+    }
+    tfos_string_free(ticket);
+    return feeder;
+}
+
+static tfos_batch *make_batch(int64_t rows)
+{
+    tfos_schema *schema;
+    tfos_batch *batch;
+    const tfos_field number = {.name = "n", .type = TFOS_TYPE_INT64};
+    assert_int_equal(tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, NULL), TFOS_OK);
+    assert_int_equal(tfos_schema_add(schema, &number, NULL), TFOS_OK);
+    assert_int_equal(tfos__batch_new(schema, &batch, NULL), TFOS_OK);
+    for (int64_t i = 0; i < rows; i++) {
+        tfos__vector_push_int(tfos__batch_vector(batch, 0), i, NULL);
+    }
+    assert_int_equal(tfos__batch_finish(batch, rows, NULL), TFOS_OK);
+    tfos_schema_free(schema);
+    return batch;
+}
+
 /* Whether a program reads or not, what was sent to its node is acknowledged: nobody waits for that. */
 static void test_a_program_that_does_not_read(void **state)
 {
@@ -235,12 +243,11 @@ static void test_a_program_that_does_not_read(void **state)
     static const char *const settings[] = {"feed.local=0", "feed.lane_bytes=64KiB", NULL};
     helper_cluster_open(&it, 1, "stuck", 64, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    const tfos_feeder_options task = {.interrupted = is_full, .interrupted_context = &who};
-    tfos_feeder *feeder = open_here(&it, feed, task);
+    tfos_feeder *feeder = open_here(&it, feed, &who);
     who.feeder = feeder;
     who.quiet_since = tfos__clock_ms();
     tfos_batch *batch = make_batch(1000000);
-    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_CANCELLED);
+    assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_CANCELLED);
     assert_true(feeder->sent > 4000);
     assert_int_equal(tfos__lane_used(feeder->places[0].lane), 0);
     tfos_batch_free(batch);
@@ -259,9 +266,9 @@ static void test_the_cause_is_told(void **state)
     const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_feeder *feeder = open_here(&it, feed, NULL);
     tfos_batch *batch = make_batch(100);
-    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_OK);
     tfos_batch_free(batch);
     tfos__place *place = &feeder->places[0];
     assert_int_equal(tfos__lane_reserve(place->lane, 64, &to, &error), TFOS_OK);
@@ -291,9 +298,9 @@ static void test_a_starving_node_is_out_of_reach(void **state)
     static const char *const settings[] = {"feed.local=1", NULL};
     helper_cluster_open(&it, 2, "take", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_feeder *feeder = open_here(&it, feed, NULL);
     tfos_batch *batch = make_batch(100);
-    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_OK);
     tfos__place *elsewhere = &feeder->places[feeder->places[0].socket < 0 ? 0 : 1];
     assert_true(elsewhere->socket < 0 && elsewhere->port != 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
@@ -301,7 +308,7 @@ static void test_a_starving_node_is_out_of_reach(void **state)
     tfos_status status = TFOS_OK;
     for (int64_t deadline = tfos__clock_ms() + FEW_MS; status == TFOS_OK && elsewhere->tried_ms == 0;) {
         elsewhere->hungry = true; /* as the coordinator would say */
-        status = tfos_feeder_batch(feeder, batch, &error);
+        status = tfos_feeder_put_batch(feeder, batch, &error);
         if (tfos__clock_ms() > deadline) {
             break;
         }
@@ -354,12 +361,12 @@ static void test_a_quiet_task(void **state)
     options.inference = true;
     helper_cluster_open(&it, 1, "infer", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    tfos_feeder *feeder = open_here(&it, feed, (tfos_feeder_options){0});
+    tfos_feeder *feeder = open_here(&it, feed, NULL);
     tfos_batch *batch = make_batch(100);
-    assert_int_equal(tfos_feeder_batch(feeder, batch, &error), TFOS_OK);
+    assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_OK);
     while (got < 100) {
         tfos_batch *results;
-        assert_int_equal(tfos_feeder_results(feeder, TFOS_WAIT_FOR_RESULTS, &results, &error), TFOS_OK);
+        assert_int_equal(tfos_feeder_take_results(feeder, TFOS_WAIT_FOR_RESULTS, &results, &error), TFOS_OK);
         got += tfos_batch_rows(results);
         tfos_batch_free(results);
     }

@@ -159,7 +159,9 @@ static void test_inference(void **state)
 {
     (void)state;
     helper_cluster it;
-    const tfos_feed_options options = {.queue = "input", .partitions = 1, .inference = true, .timeout_ms = 600000};
+    tfos_feed_options options = helper_feed_of(1);
+    options.inference = true;
+    options.determinate = false;
     if (other_host == 0) {
         skip();
     }

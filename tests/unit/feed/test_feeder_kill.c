@@ -155,8 +155,7 @@ static void run_once(uint64_t seed, uint64_t *kills, uint64_t *copies)
     for (size_t p = 0; p < r.partitions; p++) {
         r.sizes[p] = (int64_t)below(&r, below(&r, 4) == 0 ? 3 : 30000);
     }
-    const tfos_feed_options options = {
-        .queue = "input", .partitions = (int64_t)r.partitions, .determinate = true, .timeout_ms = 600000};
+    const tfos_feed_options options = helper_feed_of((int64_t)r.partitions);
     r.feed = helper_cluster_feed(&r.it, &options);
     uint64_t epochs = 1 + below(&r, 3);
     for (; r.epoch < epochs; r.epoch++) {
@@ -165,7 +164,7 @@ static void run_once(uint64_t seed, uint64_t *kills, uint64_t *copies)
     char consumed[64]; /* also if nobody asks for more, and whoever has fed it */
     snprintf(consumed, sizeof consumed, "consumed %" PRIu64 "/%" PRIu64, r.feed, epochs - 1);
     helper_cluster_expect_event(&r.it, consumed, 60000);
-    assert_int_equal(tfos_cluster_end_of_feed(r.it.cluster, NULL), TFOS_OK);
+    assert_int_equal(tfos_cluster_end_feeds(r.it.cluster, NULL), TFOS_OK);
     assert_int_equal(tfos_cluster_finish(r.it.cluster, 0, NULL), TFOS_OK);
     for (int64_t deadline = tfos__clock_ms() + 30000; !r.it.over;) {
         assert_true(tfos__clock_ms() < deadline);

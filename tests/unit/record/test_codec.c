@@ -45,7 +45,7 @@ static void test_names(void **state)
         tfos_codec codec;
         assert_int_equal(tfos_codec_parse(names[i], &codec, NULL), TFOS_OK);
         assert_int_equal(codec, i);
-        assert_string_equal(tfos__codec_name(codec), names[i]);
+        assert_string_equal(tfos_codec_name(codec), names[i]);
     }
     tfos_codec codec;
     tfos_error error = {0};

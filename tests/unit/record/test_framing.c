@@ -425,7 +425,7 @@ static void test_what_a_pipe_cannot(void **state)
     helper_bytes record = helper_frame(helper_from_text("x"));
     assert_int_equal(write(keep_open, record.data, record.count), record.count);
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.threads = 0;
     helper_result result = helper_read(path, &options);
     assert_int_equal(result.status, TFOS_INVALID);

@@ -128,7 +128,7 @@ static void a_compressed_file_is_one_range(void **state)
     helper_to_file(path, packed);
     tfos_paths *paths = expand(path);
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.record = TFOS_RECORD_BYTES;
     options.threads = 0;
     options.range_end = (int64_t)packed.count;
@@ -164,7 +164,7 @@ static void a_search_can_be_interrupted(void **state)
     for (int threads = 0; threads < 3; threads++) {
         int asked = 0;
         tfos_read_options options;
-        tfos_read_options_init(&options);
+        tfos_read_options_init(&options, sizeof options);
         options.threads = threads;
         options.on_corrupt = TFOS_ON_CORRUPT_SKIP;
         options.interrupted = yes;
@@ -210,7 +210,7 @@ static void a_child_does_not_take_its_parents_file(void **state)
     const char *path = helper_path(state, "forked.tfrecord");
     tfos_writer *writer;
     assert_int_equal(tfos_writer_open(path, NULL, &writer, NULL), TFOS_OK);
-    assert_int_equal(tfos_writer_record(writer, "x", 1, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_record(writer, "x", 1, NULL), TFOS_OK);
     assert_int_equal(in_a_child(abort_writer, writer), 0);
     assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
     assert_int_equal(verify(path).records, 1);
@@ -231,7 +231,7 @@ static void a_child_is_told_that_the_reader_is_not_its_own(void **state)
     helper_to_file(path, helper_frame(helper_from_text("x")));
     tfos_paths *paths = expand(path);
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.record = TFOS_RECORD_BYTES;
     options.threads = 2;
     tfos_reader *reader;

@@ -37,7 +37,7 @@ static const char *write_records(void **state, const char *name, const helper_by
 static tfos_read_options plain_options(void)
 {
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.threads = 0;
     return options;
 }
@@ -329,7 +329,11 @@ static void test_what_is_inferred_can_be_read(void **state)
     helper_bytes records[] = {EXAMPLE(E("a", INTS(1)), E("b", FLOATS(1, 2)), E("c", STRINGS("x"))),
                               EXAMPLE(E("c", STRINGS("\xFF", "y")), E("a", INTS(INT64_MIN))), nothing(),
                               EXAMPLE(E("b", FIELD(2, nothing())), E("b", nothing()))};
-    helper_result result = helper_read(write_records(state, "f", records, 4), &(tfos_read_options){.range_end = -1});
+    tfos_read_options options;
+    tfos_read_options_init(&options, sizeof options);
+    options.threads = 0;
+    options.ordered = false;
+    helper_result result = helper_read(write_records(state, "f", records, 4), &options);
     assert_int_equal(result.status, TFOS_END);
     helper_expect_text(result.rows,
                        "{\"a\": 1, \"b\": [1.0, 2.0], \"c\": [\"eA==\"]}\n"

@@ -24,7 +24,7 @@ static const char *make_file(void **state)
 static tfos_read_options plain_options(void)
 {
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.threads = 0;
     return options;
 }

@@ -31,7 +31,7 @@ static void write_file(const char *path, int64_t first, int64_t count, size_t pa
     assert_int_equal(tfos_writer_open(path, NULL, &writer, NULL), TFOS_OK);
     for (int64_t i = 0; i < count; i++) {
         helper_bytes record = EXAMPLE(helper_entry("id", INTS(first + i)), helper_entry("pad", pad));
-        assert_int_equal(tfos_writer_record(writer, record.data, record.count, NULL), TFOS_OK);
+        assert_int_equal(tfos_writer_write_record(writer, record.data, record.count, NULL), TFOS_OK);
     }
     assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
 }
@@ -65,7 +65,7 @@ static void free_files(numbered *files)
 static tfos_read_options options_for(const numbered *files, int32_t threads)
 {
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     options.schema = files->schema;
     options.threads = threads;
     options.batch_rows = 100;

@@ -24,7 +24,7 @@ static tfos_writer *open_writer(const char *path, const tfos_write_options *opti
 
 static void write_text(tfos_writer *writer, const char *text)
 {
-    assert_int_equal(tfos_writer_record(writer, text, strlen(text), NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_record(writer, text, strlen(text), NULL), TFOS_OK);
 }
 
 static void test_bytes_of_a_file(void **state)
@@ -32,7 +32,7 @@ static void test_bytes_of_a_file(void **state)
     const char *path = helper_path(state, "f");
     tfos_writer *writer = open_writer(path, NULL);
     write_text(writer, "one");
-    assert_int_equal(tfos_writer_record(writer, NULL, 0, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_record(writer, NULL, 0, NULL), TFOS_OK);
     write_text(writer, "three");
     assert_int_equal(tfos_writer_records(writer), 3);
     assert_false(helper_exists(path));
@@ -70,7 +70,7 @@ static void test_the_codec(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int32_t level = -1; level <= 9; level += 5) {
             tfos_write_options options;
-            tfos_write_options_init(&options);
+            tfos_write_options_init(&options, sizeof options);
             options.codec = cases[i].codec;
             options.overwrite = true;
             options.level = level;
@@ -91,7 +91,7 @@ static void test_options_out_of_range(void **state)
     static const int32_t levels[] = {0, 10, -2, INT32_MIN};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         tfos_write_options options;
-        tfos_write_options_init(&options);
+        tfos_write_options_init(&options, sizeof options);
         options.level = levels[i];
         tfos_writer *writer = NULL;
         tfos_error error = {0};
@@ -111,7 +111,7 @@ static void test_overwriting(void **state)
     assert_int_equal(tfos_writer_open(path, NULL, &writer, &error), TFOS_EXISTS);
     helper_expect_in(error.message, "f: exists already");
     tfos_write_options options;
-    tfos_write_options_init(&options);
+    tfos_write_options_init(&options, sizeof options);
     options.overwrite = true;
     writer = open_writer(path, &options);
     write_text(writer, "new");
@@ -124,7 +124,7 @@ static void test_an_abort_leaves_nothing(void **state)
 {
     tfos_writer *writer = open_writer(helper_path(state, "f.gz"), NULL);
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(tfos_writer_record(writer, helper_repeat('x', 3000).data, 3000, NULL), TFOS_OK);
+        assert_int_equal(tfos_writer_write_record(writer, helper_repeat('x', 3000).data, 3000, NULL), TFOS_OK);
     }
     tfos_writer_abort(writer);
     assert_int_equal(helper_count_files(*state), 0);
@@ -142,9 +142,9 @@ static void test_large_files(void **state)
     for (size_t i = 0; i < 3; i++) {
         tfos_writer *writer = open_writer(helper_path(state, names[i]), NULL);
         for (size_t record = 0; record < 50; record++) {
-            assert_int_equal(tfos_writer_record(writer, large.data, record * record * 1000, NULL), TFOS_OK);
+            assert_int_equal(tfos_writer_write_record(writer, large.data, record * record * 1000, NULL), TFOS_OK);
         }
-        assert_int_equal(tfos_writer_record(writer, large.data, large.count, NULL), TFOS_OK);
+        assert_int_equal(tfos_writer_write_record(writer, large.data, large.count, NULL), TFOS_OK);
         assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
         helper_result result = helper_read(helper_path(state, names[i]), NULL);
         assert_int_equal(result.status, TFOS_END);
@@ -174,15 +174,15 @@ static void test_batches(void **state)
     tfos_batch *first = batch_of(FIELDS("a int64", "b string nullable"), records, 2);
     tfos_batch *second = batch_of(FIELDS("a int64"), records, 2); /* of another schema */
     tfos_writer *writer = open_writer(path, NULL);
-    assert_int_equal(tfos_writer_batch(writer, first, NULL), TFOS_OK);
-    assert_int_equal(tfos_writer_batch(writer, second, NULL), TFOS_OK);
-    assert_int_equal(tfos_writer_batch(writer, first, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_batch(writer, first, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_batch(writer, second, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_batch(writer, first, NULL), TFOS_OK);
     assert_int_equal(tfos_writer_records(writer), 6);
     assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
     tfos_batch_free(first);
     tfos_batch_free(second);
     tfos_read_options options;
-    tfos_read_options_init(&options);
+    tfos_read_options_init(&options, sizeof options);
     helper_result result = helper_read(path, &options);
     helper_expect_text(result.rows, "{\"a\": 1, \"b\": \"x\"}\n{\"a\": 2, \"b\": null}\n{\"a\": 1, \"b\": null}\n"
                                     "{\"a\": 2, \"b\": null}\n{\"a\": 1, \"b\": \"x\"}\n{\"a\": 2, \"b\": null}\n");
@@ -199,12 +199,12 @@ static void test_the_first_error_stays(void **state)
     tfos_writer *writer = open_writer(helper_path(state, "f"), NULL);
     tfos_error error = {0};
     tfos_error again = {0};
-    assert_int_equal(tfos_writer_batch(writer, example, NULL), TFOS_OK);
-    assert_int_equal(tfos_writer_batch(writer, sequence, &error), TFOS_MISMATCH);
+    assert_int_equal(tfos_writer_write_batch(writer, example, NULL), TFOS_OK);
+    assert_int_equal(tfos_writer_write_batch(writer, sequence, &error), TFOS_MISMATCH);
     helper_expect_in(error.message, "expected rows for records of kind example, found sequence_example");
-    assert_int_equal(tfos_writer_batch(writer, example, &again), TFOS_MISMATCH);
+    assert_int_equal(tfos_writer_write_batch(writer, example, &again), TFOS_MISMATCH);
     assert_string_equal(again.message, error.message);
-    assert_int_equal(tfos_writer_record(writer, "x", 1, &again), TFOS_MISMATCH);
+    assert_int_equal(tfos_writer_write_record(writer, "x", 1, &again), TFOS_MISMATCH);
     assert_int_equal(tfos_writer_close(writer, &again), TFOS_MISMATCH);
     assert_string_equal(again.message, error.message);
     assert_int_equal(helper_count_files(*state), 0);
@@ -224,7 +224,7 @@ static void test_a_full_disk(void **state)
     tfos_status status = TFOS_OK;
     tfos_writer *writer = open_writer(helper_path(state, "f"), NULL);
     for (int i = 0; i < 10 && status == TFOS_OK; i++) {
-        status = tfos_writer_record(writer, megabyte.data, megabyte.count, &error);
+        status = tfos_writer_write_record(writer, megabyte.data, megabyte.count, &error);
     }
     assert_int_equal(status, TFOS_NO_SPACE);
     helper_expect_in(error.message, "f: writing failed");
@@ -247,7 +247,7 @@ static void test_a_record_that_is_too_long(void **state)
     tfos_error error = {0};
     write_text(writer, "x");
     /* So long that it cannot be there: the length alone must be refused, the bytes are not looked at. */
-    assert_int_equal(tfos_writer_record(writer, "x", TFOS__FRAME_MAX_PAYLOAD_BYTES + 1, &error), TFOS_LIMIT);
+    assert_int_equal(tfos_writer_write_record(writer, "x", TFOS__FRAME_MAX_PAYLOAD_BYTES + 1, &error), TFOS_LIMIT);
     helper_expect_in(error.message, "record 1 would have 2147483648 bytes, the limit is 2147483647");
     assert_int_equal(tfos_writer_close(writer, &error), TFOS_LIMIT);
     assert_int_equal(helper_count_files(*state), 0);

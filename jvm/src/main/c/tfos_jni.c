@@ -403,9 +403,9 @@ static jboolean leave(JNIEnv *env, jclass class, tfos_status status, const tfos_
 NATIVE(jlong, feederOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyteArray host, jobject interrupted)
 {
     tfos_error error = {0};
-    tfos_feeder_options options = {
-        .partition = (uint64_t)partition, .attempt = (uint64_t)attempt, .interrupted = is_interrupted};
+    tfos_feeder_options options;
     size_t host_bytes;
+    tfos_feeder_options_init(&options, sizeof options);
     feeder *self = calloc(1, sizeof *self);
     char *ticket_copy = self != NULL ? copy_bytes(env, class, ticket, &options.ticket_bytes) : NULL;
     char *host_copy = ticket_copy != NULL ? copy_bytes(env, class, host, &host_bytes) : NULL;
@@ -414,7 +414,10 @@ NATIVE(jlong, feederOpen, jbyteArray ticket, jlong partition, jlong attempt, jby
         throw_memory(env, class);
     } else if (host_copy != NULL && enter(self, env, interrupted)) {
         options.ticket = ticket_copy;
+        options.partition = (uint64_t)partition;
+        options.attempt = (uint64_t)attempt;
         options.host = host_copy;
+        options.interrupted = is_interrupted;
         options.interrupted_context = self;
         opened = leave(env, class, tfos_feeder_open(&options, &self->feeder, &error), &error);
     }
@@ -438,7 +441,7 @@ NATIVE(void, rowsLimit, jlong address, jlong feeder_address)
 {
     (void)env;
     (void)class;
-    tfos_spark_rows_limit(rows_at(address)->rows, feeder_at(feeder_address)->feeder);
+    tfos_spark_rows_set_feeder(rows_at(address)->rows, feeder_at(feeder_address)->feeder);
 }
 
 NATIVE(void, feederSkip, jlong address, jlong count)
@@ -458,7 +461,7 @@ NATIVE(jboolean, feederBatch, jlong address, jlong rows_address, jobject interru
     }
     tfos_status status = tfos_spark_rows_take(rows_at(rows_address)->rows, &batch, &error);
     if (status == TFOS_OK && batch != NULL) {
-        status = tfos_feeder_batch(self->feeder, batch, &error);
+        status = tfos_feeder_put_batch(self->feeder, batch, &error);
     }
     tfos_batch_free(batch);
     return leave(env, class, status, &error);
@@ -485,7 +488,7 @@ static bool take_results(JNIEnv *env, jclass class, feeder *self, jint wait, job
     if (!enter(self, env, interrupted)) {
         return false;
     }
-    return leave(env, class, tfos_feeder_results(self->feeder, (tfos_feeder_wait)wait, out, &error), &error);
+    return leave(env, class, tfos_feeder_take_results(self->feeder, (tfos_feeder_wait)wait, out, &error), &error);
 }
 
 NATIVE(jlong, feederResults, jlong address, jlong writer_address, jlong first, jint wait, jobject interrupted)
@@ -497,7 +500,7 @@ NATIVE(jlong, feederResults, jlong address, jlong writer_address, jlong first, j
         return -1;
     }
     jlong count = batch != NULL ? tfos_batch_rows(batch) : 0;
-    if (batch != NULL && tfos_spark_writer_rows(to->writer, batch, first, &to->block, &to->bytes, &error) != TFOS_OK) {
+    if (batch != NULL && tfos_spark_writer_write(to->writer, batch, first, &to->block, &to->bytes, &error) != TFOS_OK) {
         throw_error(env, class, &error);
     }
     tfos_batch_free(batch);
@@ -513,7 +516,7 @@ NATIVE(jbyteArray, feederResultSchema, jlong address, jobject interrupted)
     if (!take_results(env, class, feeder_at(address), TFOS_WAIT_FOR_RESULTS, interrupted, &batch)) {
         return NULL;
     }
-    if (tfos_spark_schema_of(tfos_batch_schema(batch), &text, &error) != TFOS_OK) {
+    if (tfos_schema_to_spark(tfos_batch_schema(batch), &text, &error) != TFOS_OK) {
         throw_error(env, class, &error);
     } else {
         bytes = new_bytes(env, text);
