@@ -1,9 +1,6 @@
-/* Reader: owns a reader of the library, together with the calls and Arrow streams that use it; and `infer`. */
+/* Reader: owns a reference to a reader of the library; and `infer`. */
 #include "_native.h"
 
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 static PyTypeObject *reader_type;
@@ -122,47 +119,11 @@ static PyObject *infer(PyObject *module, PyObject *args)
 
 /* ---- Reader ---- */
 
-/* A reader and those who use it: the Reader object, calls that are going on, Arrow streams. The last one closes it. */
-typedef struct shared_reader {
-    atomic_int references;
-    tfos_reader *reader;
-} shared_reader;
-
-static shared_reader *shared_retain(shared_reader *shared)
-{
-    atomic_fetch_add(&shared->references, 1);
-    return shared;
-}
-
-/* With or without the GIL: closing waits for threads of the library, which never wait for the GIL. */
-static void shared_release(shared_reader *shared)
-{
-    if (shared != NULL && atomic_fetch_sub(&shared->references, 1) == 1) {
-        tfos_reader_close(shared->reader);
-        free(shared);
-    }
-}
-
 typedef struct reader_object {
     PyObject_HEAD
-    shared_reader *shared;  /* NULL once closed */
+    tfos_reader *reader;    /* NULL once closed; calls that are going on have references of their own */
     tfos_progress progress; /* when it was closed */
 } reader_object;
-
-static shared_reader *open_shared(const read_request *request, tfos_error *error)
-{
-    shared_reader *shared = calloc(1, sizeof *shared);
-    if (shared == NULL) {
-        *error = (tfos_error){.status = TFOS_NO_MEMORY, .message = "out of memory"};
-        return NULL;
-    }
-    atomic_init(&shared->references, 1);
-    if (tfos_reader_open(request->paths, &request->options, &shared->reader, error) != TFOS_OK) {
-        free(shared);
-        return NULL;
-    }
-    return shared;
-}
 
 /* Reader(paths, schema, columns, record, codec, on_corrupt, batch_rows, batch_bytes, infer_records, ordered, threads,
  * start, end) */
@@ -171,37 +132,38 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     (void)keywords;
     read_request request;
     tfos_error error;
-    shared_reader *shared;
+    tfos_reader *reader;
     if (!read_request_init(args, &request)) {
         return NULL;
     }
     tfos__python_begin_waiting();
-    shared = open_shared(&request, &error);
+    tfos_status status = tfos_reader_open(request.paths, &request.options, &reader, &error);
     tfos__python_end_waiting();
     read_request_reset(&request);
-    if (shared == NULL) {
+    if (status != TFOS_OK) {
         return tfos__python_raise(&error);
     }
     reader_object *self = tfos__python_new(type);
     if (self == NULL) {
-        shared_release(shared);
+        tfos_reader_close(reader);
         return NULL;
     }
-    self->shared = shared;
+    self->reader = reader;
     tfos__python_log_drain();
     return (PyObject *)self;
 }
 
+/* Closing waits for threads of the library, which never wait for the GIL. */
 static PyObject *reader_close(reader_object *self, PyObject *unused)
 {
     (void)unused;
-    shared_reader *shared = self->shared;
-    self->shared = NULL;
-    if (shared != NULL) {
-        tfos_reader_progress(shared->reader, &self->progress);
-        tfos_reader_cancel(shared->reader);
+    tfos_reader *reader = self->reader;
+    self->reader = NULL;
+    if (reader != NULL) {
+        tfos_reader_progress(reader, &self->progress);
+        tfos_reader_cancel(reader);
         Py_BEGIN_ALLOW_THREADS
-        shared_release(shared);
+        tfos_reader_close(reader);
         Py_END_ALLOW_THREADS
         tfos__python_log_drain();
     }
@@ -210,20 +172,19 @@ static PyObject *reader_close(reader_object *self, PyObject *unused)
 
 static void reader_dealloc(reader_object *self)
 {
-    shared_reader *shared = self->shared;
     Py_BEGIN_ALLOW_THREADS
-    shared_release(shared);
+    tfos_reader_close(self->reader);
     Py_END_ALLOW_THREADS
     tfos__python_free(self);
 }
 
-static shared_reader *reader_use(reader_object *self)
+static bool reader_is_open(const reader_object *self)
 {
-    if (self->shared == NULL) {
+    if (self->reader == NULL) {
         PyErr_SetString(PyExc_ValueError, "the reader is closed");
-        return NULL;
+        return false;
     }
-    return shared_retain(self->shared);
+    return true;
 }
 
 /* The next Batch; None after the last. */
@@ -232,14 +193,13 @@ static PyObject *reader_next(reader_object *self, PyObject *unused)
     (void)unused;
     tfos_batch *batch = NULL;
     tfos_error error;
-    tfos_status status;
-    shared_reader *shared = reader_use(self);
-    if (shared == NULL) {
+    if (!reader_is_open(self)) {
         return NULL;
     }
+    tfos_reader *reader = tfos_reader_retain(self->reader);
     tfos__python_begin_waiting();
-    status = tfos_reader_next(shared->reader, &batch, &error);
-    shared_release(shared);
+    tfos_status status = tfos_reader_next(reader, &batch, &error);
+    tfos_reader_close(reader);
     tfos__python_end_waiting();
     if (status == TFOS_END) {
         tfos__python_log_drain();
@@ -259,96 +219,34 @@ static PyObject *reader_next(reader_object *self, PyObject *unused)
 static PyObject *reader_schema(reader_object *self, PyObject *unused)
 {
     (void)unused;
-    shared_reader *shared = reader_use(self);
-    if (shared == NULL) {
-        return NULL;
-    }
-    PyObject *schema = tfos__python_schema_copy(tfos_reader_schema(shared->reader));
-    shared_release(shared);
-    return schema;
+    return reader_is_open(self) ? tfos__python_schema_copy(tfos_reader_schema(self->reader)) : NULL;
 }
 
 /* The fields of tfos_progress, in their order. */
 static PyObject *reader_progress(reader_object *self, PyObject *unused)
 {
     (void)unused;
-    if (self->shared != NULL) {
-        tfos_reader_progress(self->shared->reader, &self->progress);
+    if (self->reader != NULL) {
+        tfos_reader_progress(self->reader, &self->progress);
     }
     const tfos_progress *now = &self->progress;
     return Py_BuildValue("(LLLLLL)", (long long)now->total_bytes, (long long)now->done_bytes, (long long)now->records,
                          (long long)now->skipped_records, (long long)now->skipped_bytes, (long long)now->memory_bytes);
 }
 
-/* ---- Reader as an Arrow stream. These run in threads of the consumer, without the GIL ---- */
-
-typedef struct stream_state {
-    shared_reader *shared;
-    tfos_error error;
-} stream_state;
-
-static int stream_errno(const tfos_error *error)
-{
-    return error->status == TFOS_NO_MEMORY   ? ENOMEM
-           : error->status == TFOS_CANCELLED ? ECANCELED
-           : error->status == TFOS_IO        ? EIO
-                                             : EINVAL;
-}
-
-static int stream_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
-{
-    stream_state *state = stream->private_data;
-    const tfos_schema *schema = tfos_reader_schema(state->shared->reader);
-    return tfos_schema_export(schema, out, &state->error) == TFOS_OK ? 0 : stream_errno(&state->error);
-}
-
-static int stream_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
-{
-    stream_state *state = stream->private_data;
-    tfos_batch *batch;
-    tfos_status status = tfos_reader_next(state->shared->reader, &batch, &state->error);
-    if (status == TFOS_OK) {
-        status = tfos_batch_export(batch, out, NULL, &state->error);
-        tfos_batch_free(batch);
-    } else if (status == TFOS_END) {
-        out->release = NULL;
-        return 0;
-    }
-    return status == TFOS_OK ? 0 : stream_errno(&state->error);
-}
-
-static const char *stream_get_last_error(struct ArrowArrayStream *stream)
-{
-    stream_state *state = stream->private_data;
-    return state->error.status == TFOS_OK ? NULL : state->error.message;
-}
-
-static void stream_release(struct ArrowArrayStream *stream)
-{
-    stream_state *state = stream->private_data;
-    shared_release(state->shared);
-    free(state);
-    stream->release = NULL;
-}
-
 static PyObject *reader_arrow(reader_object *self, PyObject *unused)
 {
     (void)unused;
+    tfos_error error;
     struct ArrowArrayStream *held;
-    stream_state *state = calloc(1, sizeof *state);
-    PyObject *capsule = tfos__python_stream_capsule_new(&held);
-    shared_reader *shared = state == NULL || capsule == NULL ? NULL : reader_use(self);
-    if (shared == NULL) {
-        free(state);
-        Py_XDECREF(capsule);
-        return PyErr_Occurred() != NULL ? NULL : PyErr_NoMemory();
+    if (!reader_is_open(self)) {
+        return NULL;
     }
-    state->shared = shared;
-    *held = (struct ArrowArrayStream){.get_schema = stream_get_schema,
-                                      .get_next = stream_get_next,
-                                      .get_last_error = stream_get_last_error,
-                                      .release = stream_release,
-                                      .private_data = state};
+    PyObject *capsule = tfos__python_stream_capsule_new(&held);
+    if (capsule != NULL && tfos_reader_stream(self->reader, held, &error) != TFOS_OK) {
+        Py_DECREF(capsule);
+        return tfos__python_raise(&error);
+    }
     return capsule;
 }
 

@@ -2,29 +2,32 @@
  * them. */
 #include "_native.h"
 
-/* The state of the thread is kept where `interrupted` finds it; a thread of somebody else, in an Arrow stream, has none
- * and is not asked. */
+/* The state of the thread, and how many such calls it is in: an Arrow stream that is written may be Python's, and its
+ * code may call us. A thread of somebody else, in an Arrow stream, is in none and is not asked. */
 static _Thread_local PyThreadState *waiting;
+static _Thread_local int depth;
 
 void tfos__python_begin_waiting(void)
 {
     waiting = PyEval_SaveThread();
+    depth++;
 }
 
 void tfos__python_end_waiting(void)
 {
     PyEval_RestoreThread(waiting);
-    waiting = NULL;
+    depth--;
 }
 
+/* Whoever stands between the call and this may have taken the GIL, or not. */
 bool tfos__python_interrupted(void *context)
 {
     (void)context;
-    if (waiting == NULL) {
+    if (depth == 0) {
         return false;
     }
-    PyEval_RestoreThread(waiting);
+    PyGILState_STATE state = PyGILState_Ensure();
     bool found = PyErr_CheckSignals() < 0;
-    waiting = PyEval_SaveThread();
+    PyGILState_Release(state);
     return found;
 }

@@ -1,9 +1,6 @@
 /* Writer: owns a writer of the library. Rows come as Batches, Arrow capsules, bytes or columns of Python memory. */
 #include "_native.h"
 
-#include <errno.h>
-#include <string.h>
-
 static PyTypeObject *writer_type;
 
 typedef struct writer_object {
@@ -29,6 +26,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     options.level = level;
     options.overwrite = overwrite != 0;
+    options.interrupted = tfos__python_interrupted;
     writer_object *self = NULL;
     if (tfos_record_kind_parse(record, &options.record, &error) == TFOS_OK &&
         tfos_codec_parse(codec, &options.codec, &error) == TFOS_OK) {
@@ -65,10 +63,10 @@ static bool writer_begin(writer_object *self)
 static PyObject *writer_end(writer_object *self, tfos_status status, const tfos_error *error)
 {
     self->busy = false;
+    self->records = tfos_writer_records(self->writer);
     if (status != TFOS_OK) {
         return tfos__python_raise(error);
     }
-    self->records = tfos_writer_records(self->writer);
     tfos__python_log_drain();
     return PyErr_CheckSignals() < 0 ? NULL : Py_NewRef(Py_None);
 }
@@ -109,13 +107,12 @@ static PyObject *writer_batch(writer_object *self, PyObject *object)
 static PyObject *write_arrow(writer_object *self, const struct ArrowArray *array, const struct ArrowSchema *schema)
 {
     tfos_error error;
-    tfos_status status;
     if (!writer_begin(self)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = tfos_writer_write_arrow(self->writer, array, schema, &error);
-    Py_END_ALLOW_THREADS
+    tfos__python_begin_waiting();
+    tfos_status status = tfos_writer_write_arrow(self->writer, array, schema, &error);
+    tfos__python_end_waiting();
     return writer_end(self, status, &error);
 }
 
@@ -146,67 +143,18 @@ static PyObject *writer_columns(writer_object *self, PyObject *args)
     return result;
 }
 
-/* A stream's own error, as the nearest exception of Python's. */
-static PyObject *raise_stream_error(struct ArrowArrayStream *stream, int code)
-{
-    const char *message = stream->get_last_error(stream);
-    PyObject *class = code == EINVAL   ? PyExc_ValueError
-                      : code == ENOMEM ? PyExc_MemoryError
-                      : code == ENOSYS ? PyExc_NotImplementedError
-                                       : PyExc_OSError;
-    PyErr_Format(class, "the Arrow stream failed: %s", message != NULL ? message : strerror(code));
-    return NULL;
-}
-
-static PyObject *write_stream(writer_object *self, struct ArrowArrayStream *stream, const struct ArrowSchema *schema)
-{
-    for (;;) {
-        struct ArrowArray array = {0};
-        int code;
-        Py_BEGIN_ALLOW_THREADS
-        code = stream->get_next(stream, &array);
-        Py_END_ALLOW_THREADS
-        if (code != 0) {
-            return raise_stream_error(stream, code);
-        }
-        if (array.release == NULL) {
-            Py_RETURN_NONE;
-        }
-        PyObject *written = write_arrow(self, &array, schema);
-        array.release(&array);
-        if (written == NULL) {
-            return NULL;
-        }
-        Py_DECREF(written);
-    }
-}
-
 /* stream(capsule), as __arrow_c_stream__ returns it */
-static PyObject *writer_stream(writer_object *self, PyObject *args)
+static PyObject *writer_stream(writer_object *self, PyObject *capsule)
 {
-    PyObject *capsule;
-    if (!PyArg_ParseTuple(args, "O:stream", &capsule)) {
-        return NULL;
-    }
+    tfos_error error;
     struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, TFOS__STREAM_CAPSULE);
-    if (stream == NULL) {
+    if (stream == NULL || !writer_begin(self)) {
         return NULL;
     }
-    if (stream->release == NULL) {
-        PyErr_SetString(PyExc_ValueError, "the Arrow stream was released: a stream can be read once");
-        return NULL;
-    }
-    struct ArrowSchema schema = {0};
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = stream->get_schema(stream, &schema);
-    Py_END_ALLOW_THREADS
-    if (code != 0) {
-        return raise_stream_error(stream, code);
-    }
-    PyObject *result = write_stream(self, stream, &schema);
-    schema.release(&schema);
-    return result;
+    tfos__python_begin_waiting();
+    tfos_status status = tfos_writer_stream(self->writer, stream, &error);
+    tfos__python_end_waiting();
+    return writer_end(self, status, &error);
 }
 
 static PyObject *writer_close(writer_object *self, PyObject *unused)
@@ -268,7 +216,7 @@ static PyType_Slot writer_slots[] = {
     {Py_tp_methods, (PyMethodDef[]){{"record", (PyCFunction)writer_record, METH_VARARGS, NULL},
                                     {"batch", (PyCFunction)writer_batch, METH_O, NULL},
                                     {"array", (PyCFunction)writer_array, METH_VARARGS, NULL},
-                                    {"stream", (PyCFunction)writer_stream, METH_VARARGS, NULL},
+                                    {"stream", (PyCFunction)writer_stream, METH_O, NULL},
                                     {"columns", (PyCFunction)writer_columns, METH_VARARGS, NULL},
                                     {"close", (PyCFunction)writer_close, METH_NOARGS, NULL},
                                     {"abort", (PyCFunction)writer_abort, METH_NOARGS, NULL},

@@ -143,10 +143,21 @@ TFOS_API void tfos_reader_progress(const tfos_reader *reader, tfos_progress *out
  * Thread: any. */
 TFOS_API void tfos_reader_cancel(tfos_reader *reader);
 
-/* Stops the threads and frees the reader.
+/* The batches that nobody has taken yet, as an Arrow stream. It takes from the same batches as tfos_reader_next, and
+ * several streams of a reader share them.
  *
- * Owner: frees `reader`.
- * Thread: not while another thread is in tfos_reader_next. */
+ * Owner: the caller calls out->release. The stream has a reference to the reader, and may outlive the caller's.
+ * Thread: any; so may the stream be used. */
+TFOS_API tfos_status tfos_reader_stream(tfos_reader *reader, struct ArrowArrayStream *out, tfos_error *error);
+
+/* Owner: the caller owns one more reference, to be given up with tfos_reader_close.
+ * Thread: any. */
+TFOS_API tfos_reader *tfos_reader_retain(tfos_reader *reader);
+
+/* Gives up one reference; the last one stops the threads and frees the reader.
+ *
+ * Owner: frees `reader`, if nobody else has a reference.
+ * Thread: any; whoever is in tfos_reader_next meanwhile has a reference of its own. */
 TFOS_API void tfos_reader_close(tfos_reader *reader);
 
 /* The schema of the data: one pass over `options->infer_records` records or, when that is 0, over all. Uses record,
@@ -199,6 +210,10 @@ typedef struct tfos_write_options {
     tfos_codec codec;        /* AUTO: by the end of the name: .gz is GZIP, .zlib and .zz are ZLIB, else NONE */
     int32_t level;           /* of compression, 1 to 9; -1 for the codec's default */
     bool overwrite;          /* replace a file that exists; otherwise EXISTS */
+    /* NULL, or: asked about ten times a second by the thread that writes Arrow arrays; true ends the call, and the
+     * writer, with CANCELLED. */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
 } tfos_write_options;
 
 /* Fills in the defaults. `size` is that of *options.
@@ -238,6 +253,13 @@ TFOS_API tfos_status tfos_writer_write_batch(tfos_writer *writer, const tfos_bat
  * Thread: one at a time per writer. */
 TFOS_API tfos_status tfos_writer_write_arrow(tfos_writer *writer, const struct ArrowArray *array,
                                              const struct ArrowSchema *schema, tfos_error *error);
+
+/* Writes the rows of all arrays of an Arrow stream, as tfos_writer_write_arrow does. A failure of the stream itself is
+ * told with its own message; what came before it is written, and the writer can go on.
+ *
+ * Owner: `stream` stays the caller's, who releases it.
+ * Thread: one at a time per writer. */
+TFOS_API tfos_status tfos_writer_stream(tfos_writer *writer, struct ArrowArrayStream *stream, tfos_error *error);
 
 /* Records written so far.
  *

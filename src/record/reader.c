@@ -1,6 +1,7 @@
 /* Reader: a scan whose work is decoding, and whose results are batches. */
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/choice.h"
@@ -13,6 +14,7 @@
 #include "record/scan.h"
 
 struct tfos_reader {
+    atomic_int references;
     tfos_paths *paths;
     tfos_schema *schema;
     tfos_on_corrupt on_corrupt;
@@ -183,6 +185,7 @@ tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *o
     if (reader == NULL) {
         return tfos__fail_memory(error, sizeof *reader);
     }
+    atomic_init(&reader->references, 1);
     pthread_mutex_init(&reader->next_lock, NULL);
     reader->on_corrupt = settled.on_corrupt;
     tfos_status status = open_parts(reader, paths, &settled, error);
@@ -228,9 +231,18 @@ void tfos_reader_cancel(tfos_reader *reader)
     tfos__scan_cancel(reader->scan);
 }
 
+tfos_reader *tfos_reader_retain(tfos_reader *reader)
+{
+    atomic_fetch_add(&reader->references, 1);
+    return reader;
+}
+
 void tfos_reader_close(tfos_reader *reader)
 {
-    if (reader == NULL || (reader->scan != NULL && !tfos__scan_is_mine(reader->scan))) {
+    if (reader == NULL || atomic_fetch_sub(&reader->references, 1) > 1) {
+        return;
+    }
+    if (reader->scan != NULL && !tfos__scan_is_mine(reader->scan)) {
         return; /* in a forked child: what threads may hold locked is left as it is */
     }
     tfos__scan_close(reader->scan);

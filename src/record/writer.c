@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "column/arrow_import.h"
@@ -10,7 +11,7 @@
 #include "record/encode.h"
 #include "record/frame.h"
 
-enum { FLUSH_BYTES = 1 << 20, ARROW_ROWS = 4096 };
+enum { FLUSH_BYTES = 1 << 20, ARROW_ROWS = 4096, POLL_MS = 100 };
 
 struct tfos_writer {
     tfos__output *output;
@@ -21,7 +22,10 @@ struct tfos_writer {
     tfos__encoder *encoder;
     tfos_schema *schema; /* of the encoder */
     int64_t records;
-    bool failed; /* the first failure; nothing is written after it */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+    int64_t asked_ms; /* when that was asked last */
+    bool failed;      /* the first failure; nothing is written after it */
     tfos_error failure;
 };
 
@@ -56,6 +60,8 @@ tfos_status tfos_writer_open(const char *path, const tfos_write_options *options
         return tfos__fail_memory(error, sizeof *writer);
     }
     writer->kind = options->record;
+    writer->interrupted = options->interrupted;
+    writer->interrupted_context = options->interrupted_context;
     tfos_codec codec = options->codec == TFOS_CODEC_AUTO ? tfos__codec_of_name(path) : options->codec;
     tfos_status status = TFOS_OK;
     if (codec != TFOS_CODEC_NONE) {
@@ -196,6 +202,17 @@ tfos_status tfos_writer_write_batch(tfos_writer *writer, const tfos_batch *batch
     return settle(writer, status, &trouble, error);
 }
 
+static tfos_status check_interrupted(tfos_writer *writer, tfos_error *error)
+{
+    int64_t now = writer->interrupted != NULL ? tfos__clock_ms() : 0;
+    if (now - writer->asked_ms < POLL_MS) {
+        return TFOS_OK;
+    }
+    writer->asked_ms = now;
+    return writer->interrupted(writer->interrupted_context) ? tfos__fail(error, TFOS_CANCELLED, "interrupted")
+                                                            : TFOS_OK;
+}
+
 /* Rows of an Arrow array are imported a few thousand at a time, so that memory stays bounded whatever the array's
  * length. */
 static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *array, const struct ArrowSchema *type,
@@ -207,7 +224,8 @@ static tfos_status write_arrow(tfos_writer *writer, const struct ArrowArray *arr
     for (int64_t row = 0; row < array->length && status == TFOS_OK; row += ARROW_ROWS) {
         int64_t rows = tfos__min_i64(ARROW_ROWS, array->length - row);
         tfos_batch *batch;
-        status = tfos__batch_import(array, type, schema, row, rows, &batch, error);
+        status = check_interrupted(writer, error);
+        status = status == TFOS_OK ? tfos__batch_import(array, type, schema, row, rows, &batch, error) : status;
         if (status == TFOS_OK) {
             status = write_batch(writer, batch, error);
             tfos_batch_free(batch);

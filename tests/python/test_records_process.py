@@ -259,6 +259,25 @@ def test_interrupt_while_inferring(tmp_path):
     assert "KeyboardInterrupt" in errors and child.returncode != 0
 
 
+def test_interrupt_while_a_stream_is_written(big_file, tmp_path):
+    """One call that would take minutes; nothing of the file is left."""
+    code = f"""
+        from tensorflowonspark import records
+        schema = records.schema({str(big_file)!r})
+        reader = records.read([{str(big_file)!r}] * 1000, schema=schema)
+        print("ready", flush=True)
+        records.write({str(tmp_path / "copy.tfrecord")!r}, reader)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.3)  # into the call; before it, the signal ends the process as well
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors and child.returncode != 0
+    assert os.listdir(tmp_path) == []
+
+
 def test_interpreter_ends_with_open_objects(big_file, tmp_path):
     code = f"""
         import pyarrow, threading

@@ -252,6 +252,21 @@ def test_stream_that_fails(path):
     assert os.listdir(path.parent) == []
 
 
+def test_stream_that_reads_itself(path, tmp_path):
+    """Its code runs inside of a call that waits, and waits itself."""
+    other = tmp_path / "other.tfrecord"
+    records.write(path, {"x": list(range(100))})
+
+    def batches():
+        for _ in range(3):
+            yield from pa.RecordBatchReader.from_stream(records.read(path, batch_rows=30, threads=2))
+            yield pa.record_batch({"x": [len(batch) for batch in records.read(path, batch_rows=30)]})
+
+    schema = pa.schema([("x", pa.int64())])
+    assert records.write(other, pa.RecordBatchReader.from_batches(schema, batches())) == 3 * 104
+    assert len(next(records.read(other, batch_rows=1000))) == 312
+
+
 def test_reader_and_batch_are_written(path, tmp_path):
     other = tmp_path / "other.tfrecord"
     records.write(path, {"x": list(range(100)), "frames": [[[i]] for i in range(100)]})
