@@ -27,7 +27,6 @@ typedef struct encoder_object {
     int64_t bytes;
     PyObject *pending; /* was taken from an iterator but did not fit */
     tfos_schema *schema;
-    PyObject *note;
 } encoder_object;
 
 static PyTypeObject *encoder_type;
@@ -340,17 +339,6 @@ static tfos_schema *make_schema(const encoder_object *self, const tfos_field *fi
     return schema;
 }
 
-static bool same_fields(const tfos_schema *schema, const tfos_field *fields, size_t count)
-{
-    bool same = schema != NULL && tfos_schema_field_count(schema) == count;
-    for (size_t i = 0; same && i < count; i++) {
-        const tfos_field *field = tfos_schema_field(schema, i);
-        same = field->type == fields[i].type && field->shape == fields[i].shape && field->length == fields[i].length &&
-               field->nullable == fields[i].nullable;
-    }
-    return same;
-}
-
 /* Brings the schema up to date; the one before stays if it says the same. */
 static bool refresh_schema(encoder_object *self, const tfos_field *fields)
 {
@@ -365,18 +353,17 @@ static bool refresh_schema(encoder_object *self, const tfos_field *fields)
     if (note == NULL) {
         return false;
     }
-    if (self->note == NULL || PyUnicode_Compare(note, self->note) != 0 ||
-        !same_fields(self->schema, fields, self->count)) {
-        tfos_schema *schema = make_schema(self, fields, note);
-        if (schema == NULL) {
-            Py_DECREF(note);
-            return false;
-        }
+    tfos_schema *schema = make_schema(self, fields, note);
+    Py_DECREF(note);
+    if (schema == NULL) {
+        return false;
+    }
+    if (self->schema != NULL && tfos_schema_equal(self->schema, schema)) {
+        tfos_schema_free(schema);
+    } else {
         tfos_schema_free(self->schema);
         self->schema = schema;
     }
-    Py_XDECREF(self->note);
-    self->note = note;
     self->changed = false;
     for (size_t i = 0; i < self->count; i++) {
         self->columns[i].changed = false;
@@ -450,7 +437,6 @@ static void encoder_dealloc(encoder_object *self)
 {
     drop_columns(self);
     tfos_schema_free(self->schema);
-    Py_XDECREF(self->note);
     Py_XDECREF(self->pending);
     tfos__python_free(self);
 }

@@ -116,6 +116,21 @@ static PyObject *schema_fields(schema_object *self, PyObject *unused)
     return list;
 }
 
+static PyObject *schema_compare(PyObject *self, PyObject *other, int operation)
+{
+    if (Py_TYPE(other) != schema_type || (operation != Py_EQ && operation != Py_NE)) {
+        return Py_NewRef(Py_NotImplemented);
+    }
+    bool equal = tfos_schema_equal(((schema_object *)self)->schema, ((schema_object *)other)->schema);
+    return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+static Py_hash_t schema_hash(schema_object *self)
+{
+    Py_hash_t hash = (Py_hash_t)tfos_schema_fingerprint(self->schema);
+    return hash == -1 ? -2 : hash; /* -1 says that there is an exception */
+}
+
 static PyObject *schema_record(schema_object *self, void *unused)
 {
     (void)unused;
@@ -143,6 +158,8 @@ static PyObject *schema_arrow(schema_object *self, PyObject *unused)
 static PyType_Slot schema_slots[] = {
     {Py_tp_new, schema_new},
     {Py_tp_dealloc, schema_dealloc},
+    {Py_tp_richcompare, schema_compare},
+    {Py_tp_hash, schema_hash},
     {Py_tp_methods, (PyMethodDef[]){{"from_arrow", schema_from_arrow, METH_O | METH_STATIC, NULL},
                                     {"to_json", (PyCFunction)schema_to_json, METH_NOARGS, NULL},
                                     {"fields", (PyCFunction)schema_fields, METH_NOARGS, NULL},

@@ -187,6 +187,19 @@ TFOS_API tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note,
  * Thread: any, while nobody sets it. */
 TFOS_API const char *tfos_schema_note(const tfos_schema *schema);
 
+/* Whether both say the same: kind of record, fields in their order, note.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any, while nobody changes them. */
+TFOS_API bool tfos_schema_equal(const tfos_schema *left, const tfos_schema *right);
+
+/* A number that equal schemas share, in every process and on every machine. Different ones rarely do: ask
+ * tfos_schema_equal.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any, while nobody changes it. */
+TFOS_API uint64_t tfos_schema_fingerprint(const tfos_schema *schema);
+
 /* Exports the schema as an Arrow struct type, for consumers that want the type before the first batch.
  *
  * Owner: the caller calls out->release.

@@ -139,7 +139,10 @@ class Schema:
         return self._native.__arrow_c_schema__()
 
     def __eq__(self, other: object) -> bool:
-        return self.to_json() == other.to_json() if isinstance(other, Schema) else NotImplemented
+        return self._native == other._native if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._native)
 
     def __len__(self) -> int:
         return len(self.fields)

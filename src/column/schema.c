@@ -22,6 +22,8 @@ struct tfos_schema {
     uint32_t *slots;
     size_t slot_count; /* a power of two */
     char *note;        /* NULL: none */
+    uint64_t print;    /* the fingerprint of the fields … */
+    uint64_t note_print;
 };
 
 enum { FIRST_CAPACITY = 16, MAX_NOTE_BYTES = 1 << 20 };
@@ -136,6 +138,64 @@ static tfos_status grow(tfos_schema *schema, tfos_error *error)
     return TFOS_OK;
 }
 
+/* ---- fingerprints ---- */
+
+/* FNV-1a, which is the same everywhere; the hash of the table of names has a seed. */
+static const uint64_t PRINT_START = UINT64_C(0xCBF29CE484222325);
+
+static uint64_t print_bytes(uint64_t print, const void *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        print = (print ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001B3);
+    }
+    return print;
+}
+
+static uint64_t print_number(uint64_t print, uint32_t number)
+{
+    uint8_t bytes[4] = {(uint8_t)number, (uint8_t)(number >> 8), (uint8_t)(number >> 16), (uint8_t)(number >> 24)};
+    return print_bytes(print, bytes, sizeof bytes);
+}
+
+static uint64_t print_field(uint64_t print, const tfos_field *field)
+{
+    print = print_bytes(print, field->name, strlen(field->name) + 1);
+    print = print_number(print, (uint32_t)field->type);
+    print = print_number(print, (uint32_t)field->shape);
+    print = print_number(print, (uint32_t)field->length);
+    return print_number(print, (field->nullable ? 1u : 0u) | (field->feature_list ? 2u : 0u));
+}
+
+uint64_t tfos_schema_fingerprint(const tfos_schema *schema)
+{
+    return print_number(schema->print, (uint32_t)schema->kind) ^ schema->note_print;
+}
+
+static bool same_text(const char *left, const char *right)
+{
+    return left == right || (left != NULL && right != NULL && strcmp(left, right) == 0);
+}
+
+static bool same_field(const tfos_field *left, const tfos_field *right)
+{
+    return left->type == right->type && left->shape == right->shape && left->length == right->length &&
+           left->nullable == right->nullable && left->feature_list == right->feature_list &&
+           strcmp(left->name, right->name) == 0;
+}
+
+bool tfos_schema_equal(const tfos_schema *left, const tfos_schema *right)
+{
+    if (left == right) {
+        return true;
+    }
+    bool same = tfos_schema_fingerprint(left) == tfos_schema_fingerprint(right) && left->kind == right->kind &&
+                left->count == right->count && same_text(left->note, right->note);
+    for (size_t i = 0; same && i < left->count; i++) {
+        same = same_field(&left->fields[i], &right->fields[i]);
+    }
+    return same;
+}
+
 /* ---- life ---- */
 
 static tfos_status append(tfos_schema *schema, const tfos_field *field, tfos_error *error)
@@ -155,6 +215,7 @@ static tfos_status append(tfos_schema *schema, const tfos_field *field, tfos_err
     schema->fields[schema->count] = *field;
     schema->fields[schema->count].name = name;
     *slot = (uint32_t)++schema->count;
+    schema->print = print_field(schema->print, field);
     return TFOS_OK;
 }
 
@@ -167,6 +228,7 @@ tfos_status tfos_schema_new(tfos_record_kind kind, tfos_schema **out, tfos_error
     }
     atomic_init(&schema->references, 1);
     schema->kind = kind;
+    schema->print = PRINT_START;
     tfos_status status = grow(schema, error);
     if (status == TFOS_OK && kind == TFOS_RECORD_BYTES) {
         status = append(schema, &(tfos_field){.name = "record", .type = TFOS_TYPE_BINARY}, error);
@@ -259,6 +321,7 @@ tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note, tfos_err
     }
     free(schema->note);
     schema->note = copy;
+    schema->note_print = copy != NULL ? print_bytes(PRINT_START, copy, strlen(copy)) : 0;
     return TFOS_OK;
 }
 

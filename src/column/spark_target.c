@@ -373,7 +373,7 @@ static tfos_status bind_all(tfos__spark_targets *targets, const tfos_schema *sch
 tfos_status tfos__spark_targets_bind(tfos__spark_targets *targets, const tfos_schema *schema, tfos_error *error)
 {
     note said;
-    if (targets->bound == schema) {
+    if (targets->bound != NULL && tfos_schema_equal(targets->bound, schema)) {
         return TFOS_OK;
     }
     TFOS_TRY(read_note(schema, &said, error));

@@ -31,17 +31,9 @@ typedef enum step {
 static tfos_status set_schema(tfos__queue *queue, tfos__taken_lane *lane, const uint8_t *bytes, tfos_error *error)
 {
     tfos_schema *schema;
-    char *text;
     TFOS_TRY(tfos__entry_read_schema(bytes, &lane->entry, &schema, error));
-    tfos_status status = tfos_schema_to_json(schema, &text, error);
-    if (status != TFOS_OK) {
-        tfos_schema_free(schema);
-        return status;
-    }
     tfos_schema_free(lane->schema);
-    tfos_string_free(lane->schema_text);
     lane->schema = schema;
-    lane->schema_text = text;
     if (queue->schema == NULL) {
         queue->schema = tfos__schema_retain(schema);
     }
@@ -92,31 +84,21 @@ static tfos_status begin_entry(tfos__queue *queue, tfos__taken_lane *lane, const
 
 static bool pool_fits(const tfos__queue *queue, const tfos_schema *as, const tfos__taken_lane *lane)
 {
-    if (queue->pool == NULL || (as != NULL) != (queue->pool_as != NULL)) {
-        return false;
-    }
-    return as != NULL ? queue->pool_as == as : strcmp(queue->pool_text, lane->schema_text) == 0;
+    return queue->pool != NULL && queue->pool_as_fed == (as == NULL) &&
+           tfos_schema_equal(queue->pool_schema, as != NULL ? as : lane->schema);
 }
 
 static tfos_status change_pool(tfos__queue *queue, const tfos_schema *as, const tfos__taken_lane *lane,
                                tfos_error *error)
 {
+    const tfos_schema *schema = as != NULL ? as : lane->schema;
     tfos__batch_pool *pool;
-    char *text = NULL;
-    if (as == NULL && (text = strdup(lane->schema_text)) == NULL) {
-        return tfos__fail_memory(error, strlen(lane->schema_text));
-    }
-    tfos_status status = tfos__batch_pool_new(as != NULL ? as : lane->schema, POOL_BATCHES, &pool, error);
-    if (status != TFOS_OK) {
-        free(text);
-        return status;
-    }
+    TFOS_TRY(tfos__batch_pool_new(schema, POOL_BATCHES, &pool, error));
     tfos__batch_pool_free(queue->pool);
-    tfos_schema_free(queue->pool_as);
-    free(queue->pool_text);
+    tfos_schema_free(queue->pool_schema);
     queue->pool = pool;
-    queue->pool_text = text;
-    queue->pool_as = as != NULL ? tfos__schema_retain(as) : NULL;
+    queue->pool_schema = tfos__schema_retain(schema);
+    queue->pool_as_fed = as == NULL;
     return TFOS_OK;
 }
 
@@ -126,7 +108,7 @@ static tfos_status find_column(const tfos__queue *queue, const tfos__taken_lane 
 {
     const tfos_field *wanted = tfos_schema_field(tfos_batch_schema(queue->batch), column);
     int64_t from =
-        queue->pool_as == NULL ? (int64_t)column : tfos__schema_find(lane->schema, wanted->name, strlen(wanted->name));
+        queue->pool_as_fed ? (int64_t)column : tfos__schema_find(lane->schema, wanted->name, strlen(wanted->name));
     if (from < 0) {
         return tfos__fail(error, TFOS_MISMATCH, "the rows that are fed have no column of this name");
     }

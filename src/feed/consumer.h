@@ -20,7 +20,6 @@ typedef struct tfos__taken_lane {
     uint64_t unanswered;  /* rows that were taken and have no result yet */
     bool drained;         /* no more rows come; it is kept for the results */
     tfos_schema *schema;
-    char *schema_text;
     bool reading; /* `entry` was begun: its rows before `row` were taken */
     tfos__entry entry;
     int64_t row;
@@ -53,8 +52,8 @@ typedef struct tfos__queue {
     tfos_batch *batch;
     int64_t batch_rows;
     tfos__batch_pool *pool;
-    tfos_schema *pool_as; /* the schema that was asked for … */
-    char *pool_text;      /* … or that of the lanes, as text */
+    tfos_schema *pool_schema; /* of its batches: that which was asked for … */
+    bool pool_as_fed;         /* … or, if this is set, that of the lanes */
 
     tfos__answer *answers;
     size_t answer_first;

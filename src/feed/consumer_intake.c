@@ -40,7 +40,6 @@ static void free_lane(tfos__taken_lane *lane)
         tfos__bell_free(lane->producer);
         tfos_schema_free(lane->schema);
         tfos_schema_free(lane->results_schema);
-        tfos_string_free(lane->schema_text);
         tfos__entry_views_reset(&lane->views);
         free(lane);
     }
@@ -387,9 +386,8 @@ static void free_queue(tfos__queue *queue)
     }
     tfos_batch_free(queue->batch);
     tfos__batch_pool_free(queue->pool);
-    tfos_schema_free(queue->pool_as);
+    tfos_schema_free(queue->pool_schema);
     tfos_schema_free(queue->schema);
-    free(queue->pool_text);
     free(queue->answers);
     free(queue);
 }

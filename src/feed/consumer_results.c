@@ -18,7 +18,7 @@ static tfos_status put_schema(tfos__taken_lane *lane, const tfos_schema *schema,
 {
     tfos__buffer entry = {0};
     uint8_t *to;
-    if (lane->results_schema == schema) {
+    if (lane->results_schema != NULL && tfos_schema_equal(lane->results_schema, schema)) {
         return TFOS_OK;
     }
     tfos_status status = tfos__entry_append_schema(schema, &entry, error);

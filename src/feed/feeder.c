@@ -336,33 +336,35 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
     }
 }
 
-/* Tells everybody once that the rows have another schema from now on. */
-static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tfos_error *error)
+/* The schema of the first rows, for programs that get none. */
+static tfos_status tell_schema(tfos_feeder *feeder, const tfos_schema *schema, tfos_error *error)
 {
     char *text;
     tfos__message message;
-    if (feeder->schema_now == schema) {
+    TFOS_TRY(tfos_schema_to_json(schema, &text, error));
+    tfos_status status = TFOS_OK;
+    if (strlen(text) <= 1 << 20) {
+        feeder->schema_told = true;
+        tfos__message_init(&message, TFOS__MESSAGE_SCHEMA);
+        tfos__message_put_string(&message, TFOS__FIELD_SCHEMA, text);
+        status = tfos__dial_send(feeder->coordinator, &message, error);
+    }
+    tfos_string_free(text);
+    return status;
+}
+
+/* Tells everybody once that the rows have another schema from now on. */
+static tfos_status set_schema(tfos_feeder *feeder, const tfos_schema *schema, tfos_error *error)
+{
+    if (feeder->schema_now != NULL && tfos_schema_equal(feeder->schema_now, schema)) {
         return TFOS_OK;
     }
-    TFOS_TRY(tfos_schema_to_json(schema, &text, error));
     tfos_schema_free(feeder->schema_now);
     feeder->schema_now = tfos__schema_retain(schema);
-    if (feeder->schema_text != NULL && strcmp(text, feeder->schema_text) == 0) {
-        tfos_string_free(text);
-        return TFOS_OK;
-    }
-    tfos_string_free(feeder->schema_text);
-    feeder->schema_text = text;
     feeder->schema.size = 0;
     TFOS_TRY(tfos__entry_append_schema(schema, &feeder->schema, error));
     feeder->schema_number++;
-    if (feeder->schema_told || strlen(text) > 1 << 20) {
-        return TFOS_OK;
-    }
-    feeder->schema_told = true;
-    tfos__message_init(&message, TFOS__MESSAGE_SCHEMA);
-    tfos__message_put_string(&message, TFOS__FIELD_SCHEMA, text);
-    return tfos__dial_send(feeder->coordinator, &message, error);
+    return feeder->schema_told ? TFOS_OK : tell_schema(feeder, schema, error);
 }
 
 tfos_status tfos_feeder_put_batch(tfos_feeder *feeder, const tfos_batch *batch, tfos_error *error)

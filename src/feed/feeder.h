@@ -72,7 +72,6 @@ struct tfos_feeder {
 
     tfos__buffer schema;     /* the entry */
     tfos_schema *schema_now; /* what it was made of */
-    char *schema_text;
     uint64_t schema_number;
     bool schema_told; /* to the coordinator */
 

@@ -31,7 +31,6 @@ void tfos_feeder_close(tfos_feeder *feeder)
     tfos__dial_close(feeder->coordinator);
     tfos__bell_free(feeder->bell);
     tfos__buffer_reset(&feeder->schema);
-    tfos_string_free(feeder->schema_text);
     tfos_schema_free(feeder->schema_now);
     free(feeder->expected);
     for (size_t i = feeder->ready_first; i < feeder->ready_count; i++) {

@@ -163,7 +163,7 @@ tfos_status tfos_writer_write_record(tfos_writer *writer, const void *data, size
 
 static tfos_status use_schema(tfos_writer *writer, const tfos_schema *schema, tfos_error *error)
 {
-    if (writer->schema == schema) {
+    if (writer->schema != NULL && tfos_schema_equal(writer->schema, schema)) {
         return TFOS_OK;
     }
     tfos__encoder *encoder = NULL;

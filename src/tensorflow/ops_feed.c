@@ -2,9 +2,8 @@
  *
  * A kernel knows the columns that are wanted. The types that rows were fed with are known when the first rows are
  * there: then `as` is made, the schema of the batches that it takes, which has the shapes that are wanted and the types
- * that were fed. Schemas of the same text are one object for the whole process: the consumer keeps rows that it has
- * taken for a batch that is not full, and knows by the schema whether they fit the next call, which may come from
- * another iterator and so from another kernel.
+ * that were fed. The consumer keeps rows that it has taken for a batch that is not full, and knows by the schema
+ * whether they fit the next call, which may come from another iterator and so from another kernel.
  *
  * Why calls are short: an iterator that is given up waits for the call that is under way, and there is no way to tell a
  * kernel in C. Why they look at SIGINT: a program that waits for a batch in TensorFlow does not get to handle it, since
@@ -37,7 +36,7 @@ typedef struct kernel {
 
     pthread_mutex_t lock; /* iterators of one dataset share a kernel */
     tfos_feed *feed;      /* NULL until the first call */
-    const tfos_schema *as;
+    tfos_schema *as;
     atomic_uint interrupts;   /* SIGINTs that came before the wait that is going on … */
     _Atomic int64_t again_ms; /* … which was left at this time, to come back at once; 0: none is */
 } kernel;
@@ -93,43 +92,6 @@ static void begin_wait(kernel *self)
 }
 
 /* ---- schemas ---- */
-
-typedef struct known_schema {
-    struct known_schema *next;
-    tfos_schema *schema;
-    char *text;
-} known_schema;
-
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-static known_schema *known_schemas; /* for as long as the process lives */
-
-/* The one schema of this text. Takes `schema` over, also on failure. */
-static tfos_status keep_schema(tfos_schema *schema, const tfos_schema **out, tfos_error *error)
-{
-    char *text;
-    tfos_status status = tfos_schema_to_json(schema, &text, error);
-    known_schema *added = status == TFOS_OK ? malloc(sizeof *added) : NULL;
-    if (added == NULL) {
-        tfos_schema_free(schema);
-        return status != TFOS_OK ? status : tfos__fail_memory(error, sizeof *added);
-    }
-    pthread_mutex_lock(&known_lock);
-    known_schema *known = known_schemas;
-    while (known != NULL && strcmp(known->text, text) != 0) {
-        known = known->next;
-    }
-    if (known == NULL) {
-        *added = (known_schema){.next = known_schemas, .schema = schema, .text = text};
-        known_schemas = known = added;
-    } else {
-        tfos_schema_free(schema);
-        tfos_string_free(text);
-        free(added);
-    }
-    pthread_mutex_unlock(&known_lock);
-    *out = known->schema;
-    return TFOS_OK;
-}
 
 static tfos_status fail_missing(const tfos_schema *fed, tfos_error *error)
 {
@@ -192,7 +154,6 @@ static tfos_status join_schemas(const tfos_schema *wanted, const tfos_schema *fe
 static tfos_status prepare(kernel *self, const tfos_feed_want *want, tfos_error *error)
 {
     tfos_schema *fed;
-    tfos_schema *joined;
     if (self->feed == NULL) {
         TFOS_TRY(tfos_feed_open(self->queue, &self->feed, error));
     }
@@ -200,10 +161,9 @@ static tfos_status prepare(kernel *self, const tfos_feed_want *want, tfos_error 
         return TFOS_OK;
     }
     TFOS_TRY(tfos_feed_schema(self->feed, want, &fed, error));
-    tfos_status status = join_schemas(self->wanted, fed, &joined, error);
+    tfos_status status = join_schemas(self->wanted, fed, &self->as, error);
     tfos_schema_free(fed);
-    TFOS_TRY(status);
-    return keep_schema(joined, &self->as, error);
+    return status;
 }
 
 /* ---- the call ---- */
@@ -318,6 +278,7 @@ static void destroy(void *data)
     if (self != NULL) {
         tfos_feed_close(self->feed);
         tfos_schema_free(self->wanted);
+        tfos_schema_free(self->as);
         pthread_mutex_destroy(&self->lock);
         free(self);
     }

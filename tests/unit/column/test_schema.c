@@ -184,6 +184,58 @@ static void test_raw_bytes_select(void **state)
     tfos_schema_free(schema);
 }
 
+#define FIELD(name, type, more) "{\"name\": \"" name "\", \"type\": \"" type "\"" more "}"
+#define SCHEMA(fields) "{\"record\": \"sequence_example\", \"fields\": [" fields "]}"
+
+static void test_equal_schemas(void **state)
+{
+    (void)state;
+    static const char *const different[] = {
+        SCHEMA(FIELD("a", "int64", "") "," FIELD("b", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("b", "float", ", \"shape\": [3]") "," FIELD("a", "int64", "")),
+        SCHEMA(FIELD("a", "int32", "") "," FIELD("b", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("a", "int64", ", \"nullable\": true") "," FIELD("b", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("a", "int64", ", \"feature_list\": true") "," FIELD("b", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("a", "int64", ", \"shape\": [null]") "," FIELD("b", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("a", "int64", "") "," FIELD("b", "float", ", \"shape\": [4]")),
+        SCHEMA(FIELD("a", "int64", "") "," FIELD("c", "float", ", \"shape\": [3]")),
+        SCHEMA(FIELD("a", "int64", "")),
+        SCHEMA(""),
+        "{\"fields\": []}",
+        "{\"fields\": [" FIELD("a", "int64", "") "]}",
+        "{\"record\": \"bytes\"}",
+        "{\"fields\": [], \"note\": \"x\"}",
+        "{\"fields\": [], \"note\": \"y\"}",
+        "{\"fields\": [], \"note\": \"\"}",
+    };
+    for (size_t i = 0; i < sizeof different / sizeof different[0]; i++) {
+        tfos_schema *left = helper_schema(different[i]);
+        assert_true(tfos_schema_equal(left, left));
+        for (size_t j = 0; j < sizeof different / sizeof different[0]; j++) {
+            tfos_schema *right = helper_schema(different[j]);
+            assert_int_equal(tfos_schema_equal(left, right), i == j);
+            assert_int_equal(tfos_schema_fingerprint(left) == tfos_schema_fingerprint(right), i == j);
+            tfos_schema_free(right);
+        }
+        tfos_schema_free(left);
+    }
+}
+
+/* Two processes of two machines may compare them. */
+static void test_a_fingerprint_is_the_same_everywhere(void **state)
+{
+    (void)state;
+    tfos_schema *schema = new_schema(TFOS_RECORD_EXAMPLE);
+    assert_true(tfos_schema_fingerprint(schema) == UINT64_C(0xAD2ACA7747985764));
+    add(schema, "label");
+    assert_true(tfos_schema_fingerprint(schema) == UINT64_C(0x1758E7B03E4E9117));
+    assert_int_equal(tfos_schema_set_note(schema, "how rows are made", NULL), TFOS_OK);
+    assert_true(tfos_schema_fingerprint(schema) == UINT64_C(0x1848D048B9397DD2));
+    assert_int_equal(tfos_schema_set_note(schema, NULL, NULL), TFOS_OK);
+    assert_true(tfos_schema_fingerprint(schema) == UINT64_C(0x1758E7B03E4E9117));
+    tfos_schema_free(schema);
+}
+
 static void test_describe(void **state)
 {
     (void)state;
@@ -209,6 +261,8 @@ int main(void)
         cmocka_unit_test(test_select),
         cmocka_unit_test(test_select_from_many_names_only_some),
         cmocka_unit_test(test_raw_bytes_select),
+        cmocka_unit_test(test_equal_schemas),
+        cmocka_unit_test(test_a_fingerprint_is_the_same_everywhere),
         cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

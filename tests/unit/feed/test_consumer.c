@@ -220,6 +220,43 @@ static void test_epochs_split(void **state)
     helper_feed_close(&feed);
 }
 
+/* The iterators of a dataset have a schema each: rows that one of them has waited for are the next one's. */
+static void test_rows_that_wait_are_for_an_equal_schema(void **state)
+{
+    (void)state;
+    helper_feed feed;
+    helper_lane lane;
+    helper_feed_open(&feed);
+    tfos_feed *input = helper_feed_queue(&feed, "input");
+    tfos_feed_want want = helper_want_within(5, 20);
+    helper_lane_open(&lane, &feed, "input", 0, false);
+    helper_lane_put_numbers(&lane, &feed, 0, 3);
+    tfos_schema *first = helper_schema_with("n", TFOS_TYPE_INT64, TFOS_SHAPE_SCALAR, 0);
+    want.as = first;
+    helper_expect_status(input, &want, TFOS_CANCELLED, NULL);
+    tfos_schema_free(first);
+    helper_lane_put_numbers(&lane, &feed, 3, 2);
+    tfos_schema *second = helper_schema_with("n", TFOS_TYPE_INT64, TFOS_SHAPE_SCALAR, 0);
+    want.as = second;
+    want.timeout_ms = 10000;
+    helper_expect_numbers(input, &want, "0 1 2 3 4");
+    helper_lane_put_numbers(&lane, &feed, 5, 3);
+    want.timeout_ms = 20;
+    helper_expect_status(input, &want, TFOS_CANCELLED, NULL);
+    tfos_schema *third = helper_schema_with("n", TFOS_TYPE_INT64, TFOS_SHAPE_SCALAR, 0);
+    assert_int_equal(tfos_schema_set_note(third, "another", NULL), TFOS_OK); /* what waits is handed out as it is */
+    want.as = third;
+    helper_lane_put_numbers(&lane, &feed, 8, 5);
+    want.timeout_ms = 10000;
+    helper_expect_numbers(input, &want, "5 6 7");
+    helper_expect_numbers(input, &want, "8 9 10 11 12");
+    tfos_schema_free(second);
+    tfos_schema_free(third);
+    helper_lane_close(&lane);
+    tfos_feed_close(input);
+    helper_feed_close(&feed);
+}
+
 /* Whoever wants the second epoch need not have come to the end of the first, and gets what is left of it. */
 static void test_one_epoch_by_its_number(void **state)
 {
@@ -612,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_another_schema_makes_another_batch),
         cmocka_unit_test(test_columns_as_they_are_wanted),
         cmocka_unit_test(test_epochs_split),
+        cmocka_unit_test(test_rows_that_wait_are_for_an_equal_schema),
         cmocka_unit_test(test_one_epoch_by_its_number),
         cmocka_unit_test(test_epochs_joined),
         cmocka_unit_test(test_an_end_that_drops),
