@@ -139,6 +139,12 @@ typedef void (*tfos_log_function)(tfos_log_level level, const char *message, voi
  * Thread: any. */
 TFOS_API void tfos_log_set(tfos_log_function function, void *context);
 
+/* Hands a line to that function, as the library does: for libraries that are part of tfos and stand beside this one.
+ *
+ * Owner: `message` stays the caller's.
+ * Thread: any. */
+TFOS_API void tfos_log_write(tfos_log_level level, const char *message);
+
 /* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
 /* What a user may set without naming it in a call. docs/config.md is made from this table. */

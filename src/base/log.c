@@ -4,8 +4,6 @@
 #include "base/log.h"
 
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "base/choice.h"
 
@@ -30,7 +28,7 @@ void tfos_log_set(tfos_log_function function, void *context)
     pthread_mutex_unlock(&lock);
 }
 
-static void call(tfos_log_level level, const char *line)
+void tfos_log_write(tfos_log_level level, const char *message)
 {
     pthread_mutex_lock(&lock);
     tfos_log_function function = current;
@@ -41,20 +39,10 @@ static void call(tfos_log_level level, const char *line)
         return;
     }
     inside_me++;
-    function(level, line, context);
+    function(level, message, context);
     inside_me--;
     pthread_mutex_lock(&lock);
     inside--;
     pthread_cond_broadcast(&left);
     pthread_mutex_unlock(&lock);
-}
-
-void tfos__log(tfos_log_level level, const char *format, ...)
-{
-    char line[TFOS_ERROR_MESSAGE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    call(level, line);
 }

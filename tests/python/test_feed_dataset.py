@@ -89,6 +89,19 @@ NESTED_ROWS = {
 }
 
 
+def test_the_ops_log_as_the_library_does():
+    code = """
+        import logging
+        logging.basicConfig(level=logging.INFO)
+        from tensorflowonspark import _dataset, _native
+        _dataset._ops()
+        _native.log_stop()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^INFO:tensorflowonspark:TensorFlow 2\.\d+\.\S+ from /", done.stderr, re.M), done.stderr
+
+
 def test_every_type_and_shape(tmp_path):
     program = """
     report({
