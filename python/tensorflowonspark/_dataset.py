@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import _native, _rows
 
 _LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtfos_ops.so")
@@ -197,6 +199,11 @@ def _join_raw(name: str, note: dict[str, Any], shape: Any, dtype: str | None) ->
             f"column {name!r} holds arrays of {note['of']!r}, whose lengths are not known; say their shape in columns=…"
             ", or feed them as float32 or int64"
         )
+    if dtype is not None and (found.startswith("complex") or found == "float16" and "float" not in dtype):
+        raise ValueError(
+            f"column {name!r}: expected {dtype}, found {found}, which is not converted without loss; ask for {found} "
+            "and convert it in the program"
+        )
     return _Column(name, "binary", tuple(shape or lengths), dtype or found, raw=found)
 
 
@@ -287,6 +294,31 @@ def _component_types(tf: Any, column: _Column) -> list[Any]:
     return [kind] + [tf.int64] * column.ragged
 
 
+def _fits_always(tf: Any, found: Any, wanted: Any) -> bool:
+    """Whether every value of the one type is one of the other. NumPy says so of large integers and doubles, too."""
+    if wanted == tf.bfloat16 or (found.is_integer and found.size == 8 and not wanted.is_integer):
+        return False
+    return np.can_cast(found.as_numpy_dtype, wanted.as_numpy_dtype)
+
+
+def _cast(tf: Any, column: _Column, values: Any) -> Any:
+    """What the op itself does for the types that it knows: whole numbers stay what they are, real ones are rounded."""
+    found, wanted = values.dtype, tf.as_dtype(column.dtype)
+    cast = tf.cast(values, wanted)
+    if _fits_always(tf, found, wanted):
+        return cast
+    if found.is_integer:
+        # Back again, it may be the same by going round twice.
+        fits = tf.logical_and(tf.cast(cast, found) == values, tf.equal(cast >= 0, values >= 0))
+        if wanted.is_floating:
+            fits = tf.logical_and(fits, tf.math.is_finite(cast))
+    else:
+        fits = tf.logical_or(tf.math.is_finite(cast), tf.logical_not(tf.math.is_finite(values)))
+    advice = f"column {column.name}: a value does not fit {wanted.name}; ask for {found.name}"
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [advice])]):
+        return tf.identity(cast)
+
+
 def _tensor(tf: Any, column: _Column, rows: int | None, components: Any) -> Any:
     """The tensor of a column from its components: values, then row splits from the outside in."""
     values = next(components)
@@ -297,7 +329,7 @@ def _tensor(tf: Any, column: _Column, rows: int | None, components: Any) -> Any:
         values = tf.reshape(values, [-1, *column.fixed])
     values.set_shape([None if splits else rows, *column.fixed])
     if values.dtype != column.dtype:
-        values = tf.cast(values, column.dtype)
+        values = _cast(tf, column, values)
     for at in reversed(splits):
         values = tf.RaggedTensor.from_row_splits(values, at, validate=False)
     if splits and rows is not None:

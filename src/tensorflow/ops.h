@@ -34,9 +34,6 @@ enum { TFOS__OPS_WAIT_MS = 200 };
 /* Adds the op and its kernel. */
 void tfos__ops_add_feed(const tfos__tensorflow *tf, TF_Status *status);
 
-/* Fails unless values of type `from` can be given as type `to`. */
-bool tfos__ops_can_convert(tfos_type from, tfos_type to);
-
 /* What a kernel writes its outputs with. */
 typedef struct tfos__ops_outputs {
     const tfos__tensorflow *tf;

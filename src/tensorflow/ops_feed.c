@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "column/convert.h"
 #include "tensorflow/ops.h"
 
 enum { STATE_ROWS, STATE_AGAIN, STATE_END };
@@ -113,7 +114,7 @@ static tfos_status join_field(const tfos_field *wanted, const tfos_schema *fed, 
         return fail_missing(fed, error);
     }
     const tfos_field *found = tfos_schema_field(fed, (size_t)at);
-    if (!tfos__ops_can_convert(found->type, wanted->type)) {
+    if (!tfos__convert_allows(found->type, wanted->type)) {
         return tfos__fail(
             error, TFOS_MISMATCH,
             "expected %s, found %s, which is not converted without loss; ask for %s and convert it in the "

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "column/convert.h"
 #include "tensorflow/ops.h"
 
 enum { DIMENSIONS_MOST = 2 };
@@ -130,94 +131,6 @@ static tfos_status write_splits(tfos__ops_outputs *out, const int32_t *offsets, 
 
 /* ---- conversion ---- */
 
-bool tfos__ops_can_convert(tfos_type from, tfos_type to)
-{
-    bool is_text = from == TFOS_TYPE_STRING || from == TFOS_TYPE_BINARY;
-    bool is_real = from == TFOS_TYPE_FLOAT || from == TFOS_TYPE_DOUBLE;
-    switch (to) {
-    case TFOS_TYPE_STRING:
-    case TFOS_TYPE_BINARY:
-        return is_text;
-    case TFOS_TYPE_BOOL:
-        return from == TFOS_TYPE_BOOL;
-    case TFOS_TYPE_INT32:
-    case TFOS_TYPE_INT64:
-        return !is_text && !is_real;
-    default:
-        return !is_text;
-    }
-}
-
-/* Every pair that tfos__ops_can_convert allows and that is no plain copy. */
-#define CONVERT_MAP(X)                                                                                                 \
-    X(INT32, int32_t, INT64, int64_t)                                                                                  \
-    X(INT32, int32_t, FLOAT, float)                                                                                    \
-    X(INT32, int32_t, DOUBLE, double)                                                                                  \
-    X(INT64, int64_t, FLOAT, float)                                                                                    \
-    X(INT64, int64_t, DOUBLE, double)                                                                                  \
-    X(FLOAT, float, DOUBLE, double)                                                                                    \
-    X(DOUBLE, double, FLOAT, float)
-
-#define CONVERT(from, from_type, to, to_type)                                                                          \
-    static void convert_##from##_##to(const tfos_vector *values, void *data)                                           \
-    {                                                                                                                  \
-        const from_type *in = values->data;                                                                            \
-        to_type *out = data;                                                                                           \
-        for (int64_t i = 0; i < values->length; i++) {                                                                 \
-            out[i] = (to_type)in[i];                                                                                   \
-        }                                                                                                              \
-    }
-CONVERT_MAP(CONVERT)
-#undef CONVERT
-
-static const struct {
-    tfos_type from;
-    tfos_type to;
-    void (*convert)(const tfos_vector *values, void *data);
-} conversions[] = {
-#define CONVERSION(from, from_type, to, to_type) {TFOS_TYPE_##from, TFOS_TYPE_##to, convert_##from##_##to},
-    CONVERT_MAP(CONVERSION)
-#undef CONVERSION
-};
-
-/* The one conversion of numbers that may lose something. */
-static tfos_status narrow(const tfos_vector *values, void *data, tfos_error *error)
-{
-    const int64_t *in = values->data;
-    int32_t *out = data;
-    for (int64_t i = 0; i < values->length; i++) {
-        if (in[i] < INT32_MIN || in[i] > INT32_MAX) {
-            return tfos__fail(error, TFOS_RANGE, "the value %lld does not fit int32; ask for int64", (long long)in[i]);
-        }
-        out[i] = (int32_t)in[i];
-    }
-    return TFOS_OK;
-}
-
-static void spread_bits(const tfos_vector *values, tfos_type to, void *data)
-{
-    const uint8_t *bits = values->data;
-    for (int64_t i = 0; i < values->length; i++) {
-        bool bit = (bits[i >> 3] >> (i & 7) & 1) != 0;
-        switch (to) {
-        case TFOS_TYPE_INT32:
-            ((int32_t *)data)[i] = bit;
-            break;
-        case TFOS_TYPE_INT64:
-            ((int64_t *)data)[i] = bit;
-            break;
-        case TFOS_TYPE_FLOAT:
-            ((float *)data)[i] = bit ? 1 : 0;
-            break;
-        case TFOS_TYPE_DOUBLE:
-            ((double *)data)[i] = bit ? 1 : 0;
-            break;
-        default:
-            ((uint8_t *)data)[i] = bit;
-        }
-    }
-}
-
 static void copy_texts(const tfos__tensorflow *tf, const tfos_vector *values, TF_TString *to)
 {
     const char *bytes = values->data;
@@ -233,20 +146,7 @@ static tfos_status convert(const tfos__tensorflow *tf, const tfos_vector *values
         copy_texts(tf, values, data);
         return TFOS_OK;
     }
-    if (values->type == TFOS_TYPE_BOOL) {
-        spread_bits(values, to, data);
-        return TFOS_OK;
-    }
-    if (values->type == TFOS_TYPE_INT64 && to == TFOS_TYPE_INT32) {
-        return narrow(values, data, error);
-    }
-    for (size_t i = 0; i < sizeof conversions / sizeof conversions[0]; i++) {
-        if (conversions[i].from == values->type && conversions[i].to == to) {
-            conversions[i].convert(values, data);
-            return TFOS_OK;
-        }
-    }
-    return tfos__fail(error, TFOS_MISMATCH, "expected %s, found %s", tfos_type_name(to), tfos_type_name(values->type));
+    return tfos__convert_numbers(values, to, data, error);
 }
 
 /* ---- columns ---- */

@@ -228,6 +228,22 @@ def test_bad_input_is_named(tmp_path):
         "text": failure("x", 4, {"x": tf.string}),
         "lossy": failure("real", 4, {"x": tf.int64}),
         "range": failure("large", 1, {"x": tf.int32}),
+        "inexact": failure("odd", 1, {"x": tf.float32}),
+        "inexact double": failure("odd double", 1, {"x": tf.float64}),
+        "infinite": failure("huge", 1, {"x": tf.float32}),
+        "byte": failure("byte", 1, {"x": tf.uint8}),
+        "unsigned": failure("negative", 1, {"x": tf.uint64}),
+        "half": failure("half", 1, {"x": tf.float16}),
+        "raw": failure("raw", 1, {"x": tf.int8}),
+        "raw real": failure("raw real", 1, {"x": tf.int32}),
+        "converted": {
+            "double": failure("ninth", 1, {"x": tf.float32}),
+            "whole": failure("whole", 1, {"x": tf.float32}),
+            "infinity": failure("infinity", 1, {"x": tf.float32}),
+            "byte": failure("fits", 1, {"x": tf.uint8}),
+            "half": failure("rounds", 1, {"x": tf.float16}),
+            "raw": failure("raw fits", 1, {"x": tf.float32}),
+        },
         "length": failure("lists", 4, {"x": [2]}),
         "scalar": failure("lists", 4, {"x": []}),
         "pickle": failure("objects", 4),
@@ -247,6 +263,20 @@ def test_bad_input_is_named(tmp_path):
             "x": [[{"x": 1}]],
             "real": [[{"x": 1.5}]],
             "large": [[{"x": 2**31}]],
+            "odd": [[{"x": 2**24 + 1}]],
+            "odd double": [[{"x": 2**53 + 1}]],
+            "huge": [[{"x": 1e39}]],
+            "byte": [[{"x": 300}]],
+            "negative": [[{"x": -1}]],
+            "half": [[{"x": 1e5}]],
+            "raw": [[{"x": np.uint8(200)}]],
+            "raw real": [[{"x": np.float16(1.5)}]],
+            "ninth": [[{"x": 0.1}]],
+            "whole": [[{"x": 2**24}]],
+            "infinity": [[{"x": float("inf")}]],
+            "fits": [[{"x": 255}]],
+            "rounds": [[{"x": 0.1}]],
+            "raw fits": [[{"x": np.uint8(200)}]],
             "lists": [[{"x": [1, 2]}, {"x": [1, 2, 3]}]],
             "objects": [[{"x": 1 + 2j}]],
         }
@@ -259,6 +289,15 @@ def test_bad_input_is_named(tmp_path):
         "text": "InvalidArgumentError.*column 'x': expected string, found int64",
         "lossy": "InvalidArgumentError.*column 'x': expected int64, found double, which is not converted without loss",
         "range": "InvalidArgumentError.*column 'x': the value 2147483648 does not fit int32; ask for int64",
+        "inexact": "InvalidArgumentError.*column 'x': the value 16777217 is no float, which would make it 16777216; "
+        "ask for int64 or double",
+        "inexact double": "InvalidArgumentError.*column 'x': the value 9007199254740993 is no double.*ask for int64,",
+        "infinite": r"InvalidArgumentError.*column 'x': the value 1e\+39 is too large for float; ask for double",
+        "byte": "InvalidArgumentError.*column x: a value does not fit uint8; ask for int32",
+        "unsigned": "InvalidArgumentError.*column x: a value does not fit uint64; ask for int64",
+        "half": "InvalidArgumentError.*column x: a value does not fit (float16|half); ask for float",
+        "raw": "InvalidArgumentError.*column x: a value does not fit int8; ask for uint8",
+        "raw real": "ValueError: column 'x': expected int32, found float16, which is not converted without loss",
         "length": "InvalidArgumentError.*column 'x', partition 0.*list of 3 values, expected 2",
         "scalar": "InvalidArgumentError.*column 'x', partition 0.*expected int64, found int64",
         "pickle": "ValueError: column 'x' holds pickled Python objects",
@@ -273,6 +312,11 @@ def test_bad_input_is_named(tmp_path):
     }
     for name, pattern in expected.items():
         assert re.search(pattern, str(found[name]), re.DOTALL), f"{name}: {found[name]}"
+    converted = {"double": 0.10000000149011612, "whole": 16777216, "infinity": float("inf"), "byte": 255}
+    converted |= {"half": 0.0999755859375, "raw": 200}
+    assert {name: item["batches"] for name, item in found["converted"].items()} == {
+        name: [{"x": [value]}] for name, value in converted.items()
+    }
 
 
 @pytest.mark.skipif(bool(SANITIZED), reason="everything takes longer with sanitizers")
