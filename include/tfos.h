@@ -5,6 +5,7 @@
  *   status, error    every call that can fail returns a tfos_status and fills an optional tfos_error    tfos/base.h
  *   schema, field    the columns of a data set: name, type, shape, whether a value may be missing       tfos/column.h
  *   batch, vector    rows as columns in Arrow layout                                                    tfos/column.h
+ *   rows             how rows of Python objects are made of columns, and columns of them                tfos/rows.h
  *   reader           TFRecord files in, batches out                                                     tfos/record.h
  *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out                       tfos/record.h
  *   index            the offsets of a TFRecord file, for seeking and splitting                          tfos/record.h
@@ -23,6 +24,7 @@
 #include "tfos/column.h"
 #include "tfos/feed.h"
 #include "tfos/record.h"
+#include "tfos/rows.h"
 #include "tfos/spark.h"
 
 #endif /* TFOS_H */

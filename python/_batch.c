@@ -65,6 +65,12 @@ static PyObject *batch_arrow(batch_object *self, PyObject *unused)
     return Py_BuildValue("(NN)", schema, array);
 }
 
+static PyObject *batch_schema(batch_object *self, PyObject *unused)
+{
+    (void)unused;
+    return tfos__python_schema_copy(tfos_batch_schema(self->batch));
+}
+
 static PyObject *batch_bytes(batch_object *self, void *unused)
 {
     (void)unused;
@@ -75,6 +81,7 @@ static PyType_Slot batch_slots[] = {
     {Py_tp_dealloc, batch_dealloc},
     {Py_sq_length, batch_length},
     {Py_tp_methods, (PyMethodDef[]){{"column", (PyCFunction)batch_column, METH_VARARGS, NULL},
+                                    {"schema", (PyCFunction)batch_schema, METH_NOARGS, NULL},
                                     {"__arrow_c_array__", (PyCFunction)batch_arrow, METH_NOARGS, NULL},
                                     {0}}},
     {Py_tp_getset, (PyGetSetDef[]){{.name = "nbytes", .get = (getter)batch_bytes}, {0}}},

@@ -27,11 +27,6 @@ static void column_dealloc(column_object *self)
     tfos__python_free(self);
 }
 
-static bool bit_at(const uint8_t *bits, int64_t index)
-{
-    return (bits[index >> 3] >> (index & 7)) & 1;
-}
-
 static PyObject *objects_between(const tfos_vector *vector, int64_t start, int64_t end);
 
 static PyObject *value_at(const tfos_vector *vector, int64_t row)
@@ -46,13 +41,13 @@ static PyObject *value_at(const tfos_vector *vector, int64_t row)
     case TFOS_TYPE_DOUBLE:
         return PyFloat_FromDouble(((const double *)vector->data)[row]);
     default:
-        return PyBool_FromLong(bit_at(vector->data, row));
+        return PyBool_FromLong(tfos__python_bit(vector->data, row));
     }
 }
 
 PyObject *tfos__python_value(const tfos_vector *vector, int64_t row)
 {
-    if (vector->validity != NULL && !bit_at(vector->validity, row)) {
+    if (vector->validity != NULL && !tfos__python_bit(vector->validity, row)) {
         return Py_NewRef(Py_None);
     }
     if (vector->layout == TFOS_LAYOUT_BYTES) {
@@ -96,7 +91,7 @@ static PyObject *unpack_bits(const uint8_t *bits, int64_t count, char flip)
     if (bytes != NULL) {
         char *out = PyBytes_AsString(bytes);
         for (int64_t i = 0; i < count; i++) {
-            out[i] = (char)(bit_at(bits, i) ^ flip);
+            out[i] = (char)(tfos__python_bit(bits, i) ^ flip);
         }
     }
     return bytes;

@@ -123,6 +123,12 @@ PyObject *tfos__python_column_wrap(PyObject *owner, const tfos_vector *vector);
 /* A row of a column as Python's own objects; None where it is missing. */
 PyObject *tfos__python_value(const tfos_vector *vector, int64_t row);
 
+/* Bit `index` of Arrow's bits. */
+static inline bool tfos__python_bit(const uint8_t *bits, int64_t index)
+{
+    return (bits[index >> 3] >> (index & 7)) & 1;
+}
+
 /* ---- _batch.c ---- */
 
 /* A Batch; takes the reference over, also on failure. */

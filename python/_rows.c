@@ -14,7 +14,7 @@ enum { PICKLED_FIELDS_MAX = 16 }; /* with more, pickling the whole row costs les
 
 typedef struct encoder_object {
     PyObject_HEAD
-    tfos__row_shape shape;
+    tfos_row_shape shape;
     tfos__row_temper temper; /* of the shape; rows are pickled while it has batches left */
     size_t count;
     tfos__row_column *columns;
@@ -43,13 +43,13 @@ static void drop_columns(encoder_object *self)
     self->columns = NULL;
     self->cells = NULL;
     self->count = 0;
-    self->shape = TFOS__ROW_NONE;
+    self->shape = TFOS_ROW_NONE;
     Py_CLEAR(self->names);
     Py_CLEAR(self->row_fields);
 }
 
 /* Takes the names over. */
-static bool begin_shape(encoder_object *self, tfos__row_shape shape, PyObject *names)
+static bool begin_shape(encoder_object *self, tfos_row_shape shape, PyObject *names)
 {
     size_t count = (size_t)PyTuple_Size(names);
     drop_columns(self);
@@ -74,26 +74,26 @@ static bool begin_shape(encoder_object *self, tfos__row_shape shape, PyObject *n
 static bool begin_pickling(encoder_object *self)
 {
     PyObject *names = Py_BuildValue("(s)", "value");
-    if (names == NULL || !begin_shape(self, TFOS__ROW_VALUE, names)) {
+    if (names == NULL || !begin_shape(self, TFOS_ROW_VALUE, names)) {
         return false;
     }
-    self->columns[0].kind = (tfos__row_kind){.leaf = TFOS__LEAF_PICKLE};
+    self->columns[0].kind = (tfos_row_kind){.leaf = TFOS_ROW_LEAF_PICKLE};
     return true;
 }
 
 /* Takes the shape of a row that has another one; there are no other rows. */
 static bool change_shape(encoder_object *self, PyObject *row)
 {
-    tfos__row_shape shape;
+    tfos_row_shape shape;
     PyObject *names;
     if (!tfos__row_shape_of(row, &shape, &names)) {
         return false;
     }
-    if (shape == TFOS__ROW_VALUE && self->shape == TFOS__ROW_VALUE) {
+    if (shape == TFOS_ROW_VALUE && self->shape == TFOS_ROW_VALUE) {
         Py_DECREF(names);
         return true; /* a matter of its column */
     }
-    if (self->shape != TFOS__ROW_NONE && tfos__row_temper_misfit(&self->temper, false)) {
+    if (self->shape != TFOS_ROW_NONE && tfos__row_temper_misfit(&self->temper, false)) {
         Py_DECREF(names);
         return begin_pickling(self);
     }
@@ -149,7 +149,7 @@ static tfos__row_fit gather_spark_row(encoder_object *self, PyObject *row)
         return TFOS__ROW_MISFIT;
     }
     if (fields != self->row_fields) {
-        tfos__row_shape shape;
+        tfos_row_shape shape;
         PyObject *names;
         if (!tfos__row_shape_of(row, &shape, &names)) {
             Py_DECREF(fields);
@@ -172,15 +172,15 @@ static tfos__row_fit gather_spark_row(encoder_object *self, PyObject *row)
 /* A row that is a value: but while that is not known, for all were None, it may be a tuple as well. */
 static tfos__row_fit gather_value(encoder_object *self, PyObject *row)
 {
-    const tfos__row_kind *kind = &self->columns[0].kind;
-    if (kind->leaf == TFOS__LEAF_NONE && kind->form == TFOS__FORM_VALUE && row != Py_None) {
-        tfos__row_shape shape;
+    const tfos_row_kind *kind = &self->columns[0].kind;
+    if (kind->leaf == TFOS_ROW_LEAF_NONE && kind->form == TFOS_ROW_FORM_VALUE && row != Py_None) {
+        tfos_row_shape shape;
         PyObject *names;
         if (!tfos__row_shape_of(row, &shape, &names)) {
             return TFOS__ROW_FAILED;
         }
         Py_DECREF(names);
-        if (shape != TFOS__ROW_VALUE) {
+        if (shape != TFOS_ROW_VALUE) {
             return TFOS__ROW_MISFIT;
         }
     }
@@ -191,18 +191,18 @@ static tfos__row_fit gather_value(encoder_object *self, PyObject *row)
 static tfos__row_fit gather(encoder_object *self, PyObject *row)
 {
     switch (self->shape) {
-    case TFOS__ROW_VALUE:
+    case TFOS_ROW_VALUE:
         return gather_value(self, row);
-    case TFOS__ROW_TUPLE:
+    case TFOS_ROW_TUPLE:
         return gather_sequence(self, row, &PyTuple_Type, PyTuple_GetItem, PyTuple_Size);
-    case TFOS__ROW_LIST:
+    case TFOS_ROW_LIST:
         return gather_sequence(self, row, &PyList_Type, PyList_GetItem, PyList_Size);
-    case TFOS__ROW_DICT:
+    case TFOS_ROW_DICT:
         return gather_dict(self, row);
-    case TFOS__ROW_SPARK:
-    case TFOS__ROW_SPARK_TEMPLATE:
+    case TFOS_ROW_SPARK:
+    case TFOS_ROW_SPARK_TEMPLATE:
         return gather_spark_row(self, row);
-    case TFOS__ROW_NONE:
+    case TFOS_ROW_NONE:
         break;
     }
     return TFOS__ROW_MISFIT;
@@ -217,7 +217,7 @@ static tfos__row_fit push_cells(encoder_object *self)
     for (size_t i = 0; i < self->count; i++) {
         tfos__row_column *column = &self->columns[i];
         size_t before = column->data.size;
-        tfos__row_fit result = self->rows == 0 && self->shape != TFOS__ROW_VALUE
+        tfos__row_fit result = self->rows == 0 && self->shape != TFOS_ROW_VALUE
                                    ? tfos__row_column_adapt(column, self->cells[i])
                                    : tfos__row_column_push(column, self->cells[i]);
         if (result != TFOS__ROW_FITS) {
@@ -256,7 +256,7 @@ static size_t count_pickled(const encoder_object *self)
 {
     size_t pickled = 0;
     for (size_t i = 0; i < self->count; i++) {
-        pickled += self->columns[i].kind.leaf == TFOS__LEAF_PICKLE;
+        pickled += self->columns[i].kind.leaf == TFOS_ROW_LEAF_PICKLE;
     }
     return pickled;
 }
@@ -269,8 +269,8 @@ static tfos__row_fit push_first_row(encoder_object *self, PyObject *row)
         if (!change_shape(self, row)) {
             return TFOS__ROW_FAILED;
         }
-        result = self->shape == TFOS__ROW_VALUE ? tfos__row_column_adapt(&self->columns[0], row) : push_row(self, row);
-        if (self->shape == TFOS__ROW_VALUE && result == TFOS__ROW_FITS) {
+        result = self->shape == TFOS_ROW_VALUE ? tfos__row_column_adapt(&self->columns[0], row) : push_row(self, row);
+        if (self->shape == TFOS_ROW_VALUE && result == TFOS__ROW_FITS) {
             self->rows = 1;
             self->bytes = 1 + (int64_t)self->columns[0].data.size;
         }
@@ -290,47 +290,28 @@ static tfos__row_fit add_row(encoder_object *self, PyObject *row)
 
 /* ---- batches ---- */
 
-static PyObject *make_note(const encoder_object *self)
-{
-    PyObject *fields = PyList_New(0);
-    for (size_t i = 0; fields != NULL && i < self->count; i++) {
-        PyObject *name = PyTuple_GetItem(self->names, (Py_ssize_t)i);
-        PyObject *field = tfos__row_kind_show(&self->columns[i].kind, name);
-        if (field == NULL || PyList_Append(fields, field) < 0) {
-            Py_CLEAR(fields);
-        }
-        Py_XDECREF(field);
-    }
-    PyObject *note = fields != NULL ? Py_BuildValue("{sissss}", "rows", TFOS__ROW_NOTE_VERSION, "row",
-                                                    tfos__row_shape_names[self->shape], "fields", "")
-                                    : NULL;
-    PyObject *text = NULL;
-    if (note != NULL && PyDict_SetItemString(note, "fields", fields) == 0) {
-        text = tfos__row_json("dumps", note);
-    }
-    Py_XDECREF(fields);
-    Py_XDECREF(note);
-    return text;
-}
-
 /* The schema of these fields; NULL with an exception. */
-static tfos_schema *make_schema(const encoder_object *self, const tfos_field *fields, PyObject *note)
+static tfos_schema *make_schema(const encoder_object *self, const tfos_field *fields)
 {
     tfos_error error;
     tfos_schema *schema = NULL;
-    const char *text = PyUnicode_AsUTF8AndSize(note, NULL);
-    if (text == NULL) {
+    tfos_row_field *rows = calloc(self->count, sizeof *rows);
+    if (rows == NULL) {
+        PyErr_NoMemory();
         return NULL;
     }
     tfos_status status = tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, &error);
     for (size_t i = 0; status == TFOS_OK && i < self->count; i++) {
         tfos_field field = fields[i];
         field.name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->names, (Py_ssize_t)i), NULL);
+        rows[i] = (tfos_row_field){.name = field.name, .kind = self->columns[i].kind};
         status = tfos_schema_add(schema, &field, &error);
     }
     if (status == TFOS_OK) {
-        status = tfos_schema_set_note(schema, text, &error);
+        const tfos_rows note = {.shape = self->shape, .count = self->count, .fields = rows};
+        status = tfos_schema_set_rows(schema, &note, &error);
     }
+    free(rows);
     if (status != TFOS_OK) {
         tfos_schema_free(schema);
         tfos__python_raise(&error);
@@ -349,12 +330,7 @@ static bool refresh_schema(encoder_object *self, const tfos_field *fields)
     if (!changed) {
         return true;
     }
-    PyObject *note = make_note(self);
-    if (note == NULL) {
-        return false;
-    }
-    tfos_schema *schema = make_schema(self, fields, note);
-    Py_DECREF(note);
+    tfos_schema *schema = make_schema(self, fields);
     if (schema == NULL) {
         return false;
     }
@@ -400,8 +376,8 @@ static void rest(encoder_object *self)
     }
     for (size_t i = 0; !pickling && i < self->count; i++) {
         tfos__row_column *column = &self->columns[i];
-        if (tfos__row_temper_rest(&column->temper) && column->kind.leaf == TFOS__LEAF_PICKLE) {
-            column->kind = (tfos__row_kind){0};
+        if (tfos__row_temper_rest(&column->temper) && column->kind.leaf == TFOS_ROW_LEAF_PICKLE) {
+            column->kind = (tfos_row_kind){0};
             column->changed = true;
         }
     }
@@ -583,5 +559,7 @@ int tfos__python_add_rows(PyObject *module)
 {
     return tfos__python_add_type(module, "RowEncoder", sizeof(encoder_object), encoder_slots, true, &encoder_type) < 0
                ? -1
-               : PyModule_AddFunctions(module, tfos__row_decode_methods);
+           : PyModule_AddFunctions(module, tfos__row_decode_methods) < 0
+               ? -1
+               : PyModule_AddFunctions(module, tfos__row_note_methods);
 }

@@ -1,15 +1,5 @@
-/* Rows of Python objects as columns, and back.
- *
- *   row     ROW_VALUE   the row is one value: 5, "text", [1, 2, 3], an array     one column, "value"
- *           ROW_TUPLE   (5, "text")                                             columns "_1", "_2", … as Spark calls
- * them ROW_LIST    [5, "text"]                                             the same ROW_DICT    {"a": 5, "b": "text"}
- * columns "a", "b" ROW_SPARK   Row(a=5, b="text")                                      columns "a", "b" field   a kind:
- * a form (value, list, tuple, array) of leaves (int, float, str, …, pickled, of NumPy)
- *
- * How a row is made of the columns again is in the note of the schema:
- *
- *   {"rows": 1, "row": "tuple", "fields": [{"name": "_1", "is": "list", "of": "int"},
- *                                          {"name": "_2", "is": "array", "of": "numpy f", "shape": [28, 28]}]}
+/* Rows of Python objects as columns, and back. What kinds of rows and values there are, and how the note of a schema
+ * says it, is in tfos/rows.h.
  *
  * Rows come out equal in type and value to what went in. So only objects of exactly Python's own types become columns;
  * subclasses, integers beyond 64 bits, text that is no UTF-8, lists of this and that and everything else is pickled. */
@@ -18,50 +8,12 @@
 
 #include "_native.h"
 
-enum { TFOS__ROW_NOTE_VERSION = 1, TFOS__ROW_DIMENSIONS_MAX = 8, TFOS__ROW_FIELDS_MAX = 1024 };
-
-/* X(name, text in the note). */
-#define TFOS__ROW_SHAPE_MAP(X)                                                                                         \
-    X(NONE, "none") /* of the encoder alone: no row has come */                                                        \
-    X(VALUE, "value")                                                                                                  \
-    X(TUPLE, "tuple")                                                                                                  \
-    X(LIST, "list")                                                                                                    \
-    X(DICT, "dict")                                                                                                    \
-    X(SPARK, "Row")                 /* its __fields__ is a list … */                                                 \
-    X(SPARK_TEMPLATE, "Row of Row") /* … or a Row, as with Row("a", "b")(1, 2) */
-
-#define TFOS__ROW_FORM_MAP(X)                                                                                          \
-    X(VALUE, "value")                                                                                                  \
-    X(LIST, "list")                                                                                                    \
-    X(TUPLE, "tuple")                                                                                                  \
-    X(ARRAY, "array")
-
-#define TFOS__ROW_LEAF_MAP(X)                                                                                          \
-    X(NONE, "none", INT64) /* every row is None, or every list is empty */                                             \
-    X(INT, "int", INT64)                                                                                               \
-    X(FLOAT, "float", DOUBLE)                                                                                          \
-    X(BOOL, "bool", BOOL)                                                                                              \
-    X(STR, "str", STRING)                                                                                              \
-    X(BYTES, "bytes", BINARY)                                                                                          \
-    X(PICKLE, "pickle", BINARY)                                                                                        \
-    X(NUMPY, "numpy", BINARY) /* as tfos__numpy_type says */
-
-#define TFOS__ROW_ENUM(name, ...) TFOS__ROW_##name,
-typedef enum tfos__row_shape { TFOS__ROW_SHAPE_MAP(TFOS__ROW_ENUM) } tfos__row_shape;
-#undef TFOS__ROW_ENUM
-#define TFOS__ROW_ENUM(name, ...) TFOS__FORM_##name,
-typedef enum tfos__row_form { TFOS__ROW_FORM_MAP(TFOS__ROW_ENUM) } tfos__row_form;
-#undef TFOS__ROW_ENUM
-#define TFOS__ROW_ENUM(name, ...) TFOS__LEAF_##name,
-typedef enum tfos__row_leaf { TFOS__ROW_LEAF_MAP(TFOS__ROW_ENUM) } tfos__row_leaf;
-#undef TFOS__ROW_ENUM
-
-extern const char *const tfos__row_shape_names[];
+enum { TFOS__ROW_FIELDS_MAX = 1024 };
 
 /* ---- shapes ---- */
 
 /* The shape of a row and the names of its columns, a new tuple. False with an exception. */
-bool tfos__row_shape_of(PyObject *row, tfos__row_shape *shape, PyObject **names);
+bool tfos__row_shape_of(PyObject *row, tfos_row_shape *shape, PyObject **names);
 
 /* Whether this is a Row of pyspark, and its __fields__: NULL without exception if it has none. */
 bool tfos__row_is_spark(PyObject *object);
@@ -69,61 +21,37 @@ PyObject *tfos__row_spark_fields(PyObject *row);
 
 /* ---- NumPy, reached without its headers ---- */
 
-/* A type of NumPy's numbers: its one-letter code, and what column it becomes. BINARY: the bytes as they are. */
-typedef struct tfos__numpy_type {
-    char code;
-    tfos_type type;
-    int32_t bytes;
-} tfos__numpy_type;
-
 /* NumPy's array, once it is known: whoever has an array has imported NumPy. `import` imports it. False with an
  * exception, or without one if NumPy is not there and `import` is false. */
 bool tfos__numpy_load(bool import);
 
 bool tfos__numpy_is_array(PyObject *object);
-bool tfos__numpy_is_scalar(PyObject *object, const tfos__numpy_type *type);
+bool tfos__numpy_is_scalar(PyObject *object, const tfos_numpy_type *type);
 
 /* The type of an array by the format of its buffer; NULL if it is none of the table. */
-const tfos__numpy_type *tfos__numpy_type_of(const Py_buffer *view);
+const tfos_numpy_type *tfos__numpy_type_of(const Py_buffer *view);
 
 /* A new array of this shape over `memory`, which exports a buffer. */
-PyObject *tfos__numpy_array(const tfos__numpy_type *type, PyObject *shape, PyObject *memory);
+PyObject *tfos__numpy_array(const tfos_numpy_type *type, PyObject *shape, PyObject *memory);
 
 /* ---- kinds ---- */
 
-typedef struct tfos__row_kind {
-    tfos__row_form form;
-    tfos__row_leaf leaf;
-    const tfos__numpy_type *numpy;           /* of LEAF_NUMPY */
-    int dimensions;                          /* of FORM_ARRAY … */
-    int64_t shape[TFOS__ROW_DIMENSIONS_MAX]; /* … unless it is 1, when every row may have a length of its own */
-} tfos__row_kind;
-
 /* The kind of an object as its type shows, and in a list or tuple that of the first item. Values may still not fit:
  * then the kind is PICKLE. -1 with an exception. */
-int tfos__row_kind_of(PyObject *object, tfos__row_kind *out);
+int tfos__row_kind_of(PyObject *object, tfos_row_kind *out);
 
 /* LEAF_NONE for None, LEAF_PICKLE for all that is no leaf of a list. */
-tfos__row_leaf tfos__row_leaf_of(PyObject *object);
+tfos_row_leaf tfos__row_leaf_of(PyObject *object);
 
-bool tfos__row_kind_equal(const tfos__row_kind *a, const tfos__row_kind *b);
-tfos_type tfos__row_kind_type(const tfos__row_kind *kind);
-
-/* Whether a row is a list of values in its column. */
-bool tfos__row_kind_has_lists(const tfos__row_kind *kind);
+bool tfos__row_kind_equal(const tfos_row_kind *a, const tfos_row_kind *b);
 
 /* Bytes of a value while columns are built; 0 if each has its own. Booleans take a byte. */
-size_t tfos__row_kind_width(const tfos__row_kind *kind);
+size_t tfos__row_kind_width(const tfos_row_kind *kind);
 
-/* The entry of a field in the note, and back: -1 with an exception. */
-PyObject *tfos__row_kind_show(const tfos__row_kind *kind, PyObject *name);
-int tfos__row_kind_parse(PyObject *field, tfos__row_kind *out);
-
-/* ---- pickle, json ---- */
+/* ---- pickle ---- */
 
 PyObject *tfos__row_pickle(PyObject *object);
 PyObject *tfos__row_unpickle(const void *data, size_t bytes);
-PyObject *tfos__row_json(const char *function, PyObject *argument);
 
 /* ---- columns that are being built ---- */
 
@@ -154,7 +82,7 @@ typedef struct tfos__row_bytes {
 enum { TFOS__ROW_LENGTH_UNKNOWN = -1, TFOS__ROW_LENGTH_VARIES = -2 };
 
 typedef struct tfos__row_column {
-    tfos__row_kind kind; /* LEAF_NONE: not known yet */
+    tfos_row_kind kind; /* LEAF_NONE: not known yet */
     tfos__row_temper temper;
     bool nullable; /* this and the length are kept from batch to batch, so that schemas do not change all the time */
     int64_t list_length; /* of every row so far, or as above */
@@ -187,5 +115,10 @@ bool tfos__row_column_show(tfos__row_column *column, tfos_field *field, tfos_vec
 /* ---- the other way ---- */
 
 extern PyMethodDef tfos__row_decode_methods[];
+
+/* ---- notes ---- */
+
+/* Functions for what is done in Python: row_fields, array_schema. */
+extern PyMethodDef tfos__row_note_methods[];
 
 #endif

@@ -105,7 +105,7 @@ void tfos__row_column_reset(tfos__row_column *column)
 static bool append_nothing(tfos__row_column *column)
 {
     size_t width = tfos__row_kind_width(&column->kind);
-    if (tfos__row_kind_has_lists(&column->kind)) {
+    if (tfos_row_kind_has_lists(&column->kind)) {
         return append_end(&column->list_ends, (size_t)column->values);
     }
     column->values++;
@@ -121,7 +121,7 @@ static bool begin_ends(tfos__row_column *column)
 }
 
 /* Gives a kind to a column whose rows, if there are any, are all missing. */
-static bool begin_kind(tfos__row_column *column, const tfos__row_kind *kind)
+static bool begin_kind(tfos__row_column *column, const tfos_row_kind *kind)
 {
     column->kind = *kind;
     column->changed = true;
@@ -137,7 +137,7 @@ static bool begin_kind(tfos__row_column *column, const tfos__row_kind *kind)
 
 static bool knows_its_kind(const tfos__row_column *column)
 {
-    return column->kind.leaf != TFOS__LEAF_NONE || column->kind.form != TFOS__FORM_VALUE;
+    return column->kind.leaf != TFOS_ROW_LEAF_NONE || column->kind.form != TFOS_ROW_FORM_VALUE;
 }
 
 static bool end_row(tfos__row_column *column, bool missing)
@@ -179,7 +179,7 @@ void tfos__row_column_truncate(tfos__row_column *column, int64_t rows)
     }
     column->missing.size = column->missing_count > 0 ? (size_t)rows : 0;
     column->values = rows;
-    if (tfos__row_kind_has_lists(&column->kind)) {
+    if (tfos_row_kind_has_lists(&column->kind)) {
         column->list_ends.size = (size_t)(rows + 1) * sizeof(int32_t);
         column->values = int32s(&column->list_ends)[rows];
     }
@@ -298,7 +298,7 @@ static tfos__row_fit push_texts(tfos__row_column *column, PyObject *list, PyObje
                                 Py_ssize_t count)
 {
     tfos__row_fit result = TFOS__ROW_FITS;
-    bool text = column->kind.leaf == TFOS__LEAF_STR;
+    bool text = column->kind.leaf == TFOS_ROW_LEAF_STR;
     for (Py_ssize_t i = 0; result == TFOS__ROW_FITS && i < count; i++) {
         PyObject *item = get(list, i);
         if (item == NULL || Py_TYPE(item) != (text ? &PyUnicode_Type : &PyBytes_Type)) {
@@ -322,10 +322,10 @@ static tfos__row_fit push_items(tfos__row_column *column, PyObject *list, PyObje
     if (result != TFOS__ROW_FITS) {
         return result;
     }
-    result = column->kind.leaf == TFOS__LEAF_INT     ? push_ints(column, list, get, count)
-             : column->kind.leaf == TFOS__LEAF_FLOAT ? push_floats(column, list, get, count)
-             : column->kind.leaf == TFOS__LEAF_BOOL  ? push_booleans(column, list, get, count)
-                                                     : push_texts(column, list, get, count);
+    result = column->kind.leaf == TFOS_ROW_LEAF_INT     ? push_ints(column, list, get, count)
+             : column->kind.leaf == TFOS_ROW_LEAF_FLOAT ? push_floats(column, list, get, count)
+             : column->kind.leaf == TFOS_ROW_LEAF_BOOL  ? push_booleans(column, list, get, count)
+                                                        : push_texts(column, list, get, count);
     if (result == TFOS__ROW_FITS && width > 0) {
         column->values += count;
         column->data.size += (size_t)count * width;
@@ -363,7 +363,7 @@ static tfos__row_fit push_view(tfos__row_column *column, const Py_buffer *view)
     return TFOS__ROW_FITS;
 }
 
-static bool same_shape(const tfos__row_kind *kind, const Py_buffer *view)
+static bool same_shape(const tfos_row_kind *kind, const Py_buffer *view)
 {
     bool same = view->ndim == kind->dimensions;
     for (int i = 0; same && kind->dimensions != 1 && i < kind->dimensions; i++) {
@@ -374,9 +374,9 @@ static bool same_shape(const tfos__row_kind *kind, const Py_buffer *view)
 
 static tfos__row_fit push_numpy(tfos__row_column *column, PyObject *object)
 {
-    const tfos__row_kind *kind = &column->kind;
+    const tfos_row_kind *kind = &column->kind;
     Py_buffer view;
-    bool array = kind->form == TFOS__FORM_ARRAY;
+    bool array = kind->form == TFOS_ROW_FORM_ARRAY;
     if (array ? !tfos__numpy_is_array(object) : !tfos__numpy_is_scalar(object, kind->numpy)) {
         return TFOS__ROW_MISFIT;
     }
@@ -398,11 +398,11 @@ static tfos__row_fit push_numpy(tfos__row_column *column, PyObject *object)
 /* Lists that were all empty so far get their leaf from the first one that is not. */
 static tfos__row_fit begin_leaf(tfos__row_column *column, PyObject *list)
 {
-    tfos__row_kind kind;
+    tfos_row_kind kind;
     if (tfos__row_kind_of(list, &kind) < 0) {
         return TFOS__ROW_FAILED;
     }
-    if (kind.form != column->kind.form || kind.leaf == TFOS__LEAF_NONE) {
+    if (kind.form != column->kind.form || kind.leaf == TFOS_ROW_LEAF_NONE) {
         return kind.form != column->kind.form ? TFOS__ROW_MISFIT : TFOS__ROW_FITS;
     }
     column->kind.leaf = kind.leaf;
@@ -412,11 +412,11 @@ static tfos__row_fit begin_leaf(tfos__row_column *column, PyObject *list)
 
 static tfos__row_fit push_list(tfos__row_column *column, PyObject *object)
 {
-    bool list = column->kind.form == TFOS__FORM_LIST;
+    bool list = column->kind.form == TFOS_ROW_FORM_LIST;
     if (Py_TYPE(object) != (list ? &PyList_Type : &PyTuple_Type)) {
         return TFOS__ROW_MISFIT;
     }
-    if (column->kind.leaf == TFOS__LEAF_NONE) {
+    if (column->kind.leaf == TFOS_ROW_LEAF_NONE) {
         tfos__row_fit begun = begin_leaf(column, object);
         if (begun != TFOS__ROW_FITS) {
             return begun;
@@ -428,14 +428,14 @@ static tfos__row_fit push_list(tfos__row_column *column, PyObject *object)
 
 static tfos__row_fit push_value(tfos__row_column *column, PyObject *object)
 {
-    const tfos__row_kind *kind = &column->kind;
-    if (kind->leaf == TFOS__LEAF_NUMPY) {
+    const tfos_row_kind *kind = &column->kind;
+    if (kind->leaf == TFOS_ROW_LEAF_NUMPY) {
         return push_numpy(column, object);
     }
-    if (kind->leaf == TFOS__LEAF_PICKLE) {
+    if (kind->leaf == TFOS_ROW_LEAF_PICKLE) {
         return push_pickled(column, object);
     }
-    return kind->form == TFOS__FORM_VALUE ? push_items(column, object, itself, 1) : push_list(column, object);
+    return kind->form == TFOS_ROW_FORM_VALUE ? push_items(column, object, itself, 1) : push_list(column, object);
 }
 
 static tfos__row_fit end_list(tfos__row_column *column, int64_t before)
@@ -452,17 +452,17 @@ static bool push_number(tfos__row_column *column, PyObject *object)
 {
     char *out = column->data.data + column->data.size;
     size_t width = sizeof(int64_t);
-    if (column->kind.form != TFOS__FORM_VALUE || column->rows == 0 || column->missing.size > 0 ||
+    if (column->kind.form != TFOS_ROW_FORM_VALUE || column->rows == 0 || column->missing.size > 0 ||
         column->data.size + width > column->data.capacity || column->data.size + width > INT32_MAX) {
         return false;
     }
-    if (column->kind.leaf == TFOS__LEAF_INT && Py_TYPE(object) == &PyLong_Type) {
+    if (column->kind.leaf == TFOS_ROW_LEAF_INT && Py_TYPE(object) == &PyLong_Type) {
         int overflow = 0;
         *(int64_t *)(void *)out = PyLong_AsLongLongAndOverflow(object, &overflow);
         if (overflow != 0) {
             return false;
         }
-    } else if (column->kind.leaf == TFOS__LEAF_FLOAT && Py_TYPE(object) == &PyFloat_Type) {
+    } else if (column->kind.leaf == TFOS_ROW_LEAF_FLOAT && Py_TYPE(object) == &PyFloat_Type) {
         *(double *)(void *)out = PyFloat_AsDouble(object);
     } else {
         return false;
@@ -482,7 +482,7 @@ tfos__row_fit tfos__row_column_push(tfos__row_column *column, PyObject *object)
         return push_missing(column);
     }
     if (!knows_its_kind(column)) {
-        tfos__row_kind kind;
+        tfos_row_kind kind;
         if (tfos__row_kind_of(object, &kind) < 0 || !begin_kind(column, &kind)) {
             return TFOS__ROW_FAILED;
         }
@@ -494,7 +494,7 @@ tfos__row_fit tfos__row_column_push(tfos__row_column *column, PyObject *object)
     size_t ends_bytes = column->ends.size;
     size_t list_ends_bytes = column->list_ends.size;
     tfos__row_fit result = push_value(column, object);
-    if (result == TFOS__ROW_FITS && tfos__row_kind_has_lists(&column->kind)) {
+    if (result == TFOS__ROW_FITS && tfos_row_kind_has_lists(&column->kind)) {
         result = end_list(column, values);
     }
     if (result == TFOS__ROW_FITS) {
@@ -511,15 +511,15 @@ tfos__row_fit tfos__row_column_push(tfos__row_column *column, PyObject *object)
 
 tfos__row_fit tfos__row_column_adapt(tfos__row_column *column, PyObject *object)
 {
-    static const tfos__row_kind pickled = {.leaf = TFOS__LEAF_PICKLE};
+    static const tfos_row_kind pickled = {.leaf = TFOS_ROW_LEAF_PICKLE};
     tfos__row_fit result = tfos__row_column_push(column, object);
     /* Once for another kind; if its values do not fit either, to be pickled. */
     while (result == TFOS__ROW_MISFIT) {
-        tfos__row_kind kind;
+        tfos_row_kind kind;
         if (tfos__row_kind_of(object, &kind) < 0) {
             return TFOS__ROW_FAILED;
         }
-        bool must = kind.leaf == TFOS__LEAF_PICKLE || tfos__row_kind_equal(&kind, &column->kind);
+        bool must = kind.leaf == TFOS_ROW_LEAF_PICKLE || tfos__row_kind_equal(&kind, &column->kind);
         bool pickle = tfos__row_temper_misfit(&column->temper, must);
         if (!begin_kind(column, pickle ? &pickled : &kind)) {
             return TFOS__ROW_FAILED;
@@ -549,7 +549,7 @@ static bool show_values(tfos__row_column *column, tfos_vector *out)
 {
     bool sized = tfos__row_kind_width(&column->kind) > 0;
     *out = (tfos_vector){.layout = sized ? TFOS_LAYOUT_VALUES : TFOS_LAYOUT_BYTES,
-                         .type = tfos__row_kind_type(&column->kind),
+                         .type = tfos_row_kind_type(&column->kind),
                          .length = column->values,
                          .offsets = sized ? NULL : int32s(&column->ends),
                          .data = column->data.data};
@@ -563,10 +563,10 @@ static bool show_values(tfos__row_column *column, tfos_vector *out)
 
 bool tfos__row_column_show(tfos__row_column *column, tfos_field *field, tfos_vector *top, tfos_vector *child)
 {
-    bool lists = tfos__row_kind_has_lists(&column->kind);
+    bool lists = tfos_row_kind_has_lists(&column->kind);
     /* A missing row of a fixed list would have to have values. */
     bool fixed = lists && column->list_length > 0 && column->list_length <= TFOS_SCHEMA_MAX_LENGTH && !column->nullable;
-    *field = (tfos_field){.type = tfos__row_kind_type(&column->kind),
+    *field = (tfos_field){.type = tfos_row_kind_type(&column->kind),
                           .shape = fixed   ? TFOS_SHAPE_FIXED
                                    : lists ? TFOS_SHAPE_RAGGED
                                            : TFOS_SHAPE_SCALAR,

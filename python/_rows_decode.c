@@ -6,7 +6,7 @@
 
 typedef struct row_field {
     const char *name; /* the note's, or the schema's */
-    tfos__row_kind kind;
+    tfos_row_kind kind;
     bool plain;                /* no note speaks of it */
     const tfos_vector *vector; /* NULL: the batch has no such column */
     PyObject *numbers;         /* of NumPy's scalars: all of them as one array */
@@ -14,11 +14,11 @@ typedef struct row_field {
 
 /* How rows are made of the columns of a batch. */
 typedef struct row_plan {
-    tfos__row_shape shape;
+    tfos_row_shape shape;
+    bool noted; /* somebody says that the columns were rows */
     int64_t rows;
     size_t count;
     row_field *fields;
-    PyObject *note;
     PyObject *names;    /* a list: keys of a dict, __fields__ of a Row … */
     PyObject *template; /* … or a Row of them */
     PyTypeObject *row_type;
@@ -30,7 +30,6 @@ static void plan_reset(row_plan *plan)
         Py_XDECREF(plan->fields[i].numbers);
     }
     free(plan->fields);
-    Py_XDECREF(plan->note);
     Py_XDECREF(plan->names);
     Py_XDECREF(plan->template);
     Py_XDECREF((PyObject *)plan->row_type);
@@ -70,49 +69,36 @@ static bool load_row_type(row_plan *plan)
         return false;
     }
     plan->row_type = (PyTypeObject *)type;
-    plan->template = plan->shape == TFOS__ROW_SPARK_TEMPLATE ? new_spark_row(plan->row_type, plan->names, NULL) : NULL;
-    return plan->shape != TFOS__ROW_SPARK_TEMPLATE || plan->template != NULL;
+    plan->template = plan->shape == TFOS_ROW_SPARK_TEMPLATE ? new_spark_row(plan->row_type, plan->names, NULL) : NULL;
+    return plan->shape != TFOS_ROW_SPARK_TEMPLATE || plan->template != NULL;
 }
 
 /* ---- the plan ---- */
 
-static bool fail_note(const char *what)
-{
-    PyErr_Clear();
-    PyErr_Format(PyExc_ValueError,
-                 "the note of a batch is not one of tfos's rows: %s. Were the rows fed by another "
-                 "version of tfos?",
-                 what);
-    return false;
-}
-
 /* Whether the column is what the kind makes of it: memory is read accordingly. */
-static bool goes_with(const tfos_vector *vector, const tfos__row_kind *kind)
+static bool goes_with(const tfos_vector *vector, const tfos_row_kind *kind)
 {
-    if (tfos__row_kind_has_lists(kind)) {
+    if (tfos_row_kind_has_lists(kind)) {
         if (vector->layout != TFOS_LAYOUT_LIST && vector->layout != TFOS_LAYOUT_FIXED_LIST) {
             return false;
         }
         vector = vector->child;
     }
-    return vector->type == tfos__row_kind_type(kind) &&
+    return vector->type == tfos_row_kind_type(kind) &&
            (vector->layout == TFOS_LAYOUT_VALUES || vector->layout == TFOS_LAYOUT_BYTES);
 }
 
-static bool parse_field(const tfos_batch *batch, PyObject *entry, row_field *out)
+static bool plan_field(const tfos_batch *batch, const tfos_row_field *note, row_field *out)
 {
-    PyObject *name = PyDict_Check(entry) ? PyDict_GetItemString(entry, "name") : NULL;
-    out->name = name != NULL && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    if (out->name == NULL) {
-        return fail_note("a field has no name");
-    }
-    if (tfos__row_kind_parse(entry, &out->kind) < 0) {
-        return false;
-    }
-    int64_t index = tfos_schema_find(tfos_batch_schema(batch), out->name);
+    int64_t index = tfos_schema_find(tfos_batch_schema(batch), note->name);
+    *out = (row_field){.name = note->name, .kind = note->kind};
     out->vector = index >= 0 ? tfos_batch_column(batch, (size_t)index) : NULL;
     if (out->vector != NULL && !goes_with(out->vector, &out->kind)) {
-        return fail_note("a column has another type");
+        PyErr_Format(PyExc_ValueError,
+                     "the note of a batch is not one of tfos's rows: the column '%s' has another type. Were the rows "
+                     "fed by another version of tfos?",
+                     note->name);
+        return false;
     }
     return true;
 }
@@ -130,82 +116,27 @@ static bool parse_names(row_plan *plan)
     return plan->names != NULL;
 }
 
-static bool parse_fields(const tfos_batch *batch, PyObject *fields, row_plan *out)
+static bool plan_rows(const tfos_batch *batch, const tfos_rows *rows, row_plan *out)
 {
-    Py_ssize_t count = fields != NULL && PyList_Check(fields) ? PyList_Size(fields) : 0;
-    if (count == 0 || (out->shape == TFOS__ROW_VALUE && count != 1)) {
-        return fail_note("its fields are missing");
-    }
-    out->fields = calloc((size_t)count, sizeof *out->fields);
+    out->shape = rows->shape;
+    out->fields = calloc(rows->count, sizeof *out->fields);
     if (out->fields == NULL) {
         PyErr_NoMemory();
         return false;
     }
-    out->count = (size_t)count;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        if (!parse_field(batch, PyList_GetItem(fields, i), &out->fields[i])) {
+    for (; out->count < rows->count; out->count++) {
+        if (!plan_field(batch, &rows->fields[out->count], &out->fields[out->count])) {
             return false;
         }
     }
     return parse_names(out);
 }
 
-/* The note as a dict, if it is one of rows: other shells have notes of their own. NULL without exception if not. */
-static PyObject *load_note(const char *text)
-{
-    PyObject *string = text != NULL ? PyUnicode_FromString(text) : NULL;
-    PyObject *note = string != NULL ? tfos__row_json("loads", string) : NULL;
-    Py_XDECREF(string);
-    if (note == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_ValueError)) {
-        PyErr_Clear(); /* no JSON */
-    }
-    if (note != NULL && (!PyDict_Check(note) || PyDict_GetItemString(note, "rows") == NULL)) {
-        Py_CLEAR(note);
-    }
-    return note;
-}
-
-/* The same, kept for the next batch, which mostly has the same note. */
-static PyObject *load_note_again(const char *text)
-{
-    static char *kept_text;
-    static PyObject *kept;
-    if (text != NULL && kept_text != NULL && strcmp(text, kept_text) == 0) {
-        return Py_NewRef(kept);
-    }
-    PyObject *note = load_note(text);
-    char *copy = note != NULL ? strdup(text) : NULL;
-    if (copy != NULL) {
-        PyObject *old = kept;
-        free(kept_text);
-        kept_text = copy;
-        kept = Py_NewRef(note);
-        Py_XDECREF(old);
-    }
-    return note;
-}
-
-static bool parse_note(const tfos_batch *batch, row_plan *out)
-{
-    PyObject *version = PyDict_GetItemString(out->note, "rows");
-    if (!PyLong_Check(version) || PyLong_AsLong(version) != TFOS__ROW_NOTE_VERSION) {
-        return fail_note("its version is not known here");
-    }
-    PyObject *shape = PyDict_GetItemString(out->note, "row");
-    for (int i = TFOS__ROW_VALUE; shape != NULL && PyUnicode_Check(shape) && i <= TFOS__ROW_SPARK_TEMPLATE; i++) {
-        if (PyUnicode_CompareWithASCIIString(shape, tfos__row_shape_names[i]) == 0) {
-            out->shape = (tfos__row_shape)i;
-            return parse_fields(batch, PyDict_GetItemString(out->note, "fields"), out);
-        }
-    }
-    return fail_note("the shape of its rows is not known here");
-}
-
 /* Without a note: tuples of Python's own values. */
 static bool plan_columns(const tfos_batch *batch, row_plan *out)
 {
     const tfos_schema *schema = tfos_batch_schema(batch);
-    out->shape = TFOS__ROW_TUPLE;
+    out->shape = TFOS_ROW_TUPLE;
     out->fields = calloc(tfos_schema_field_count(schema) + 1, sizeof *out->fields);
     if (out->fields == NULL) {
         PyErr_NoMemory();
@@ -226,10 +157,16 @@ static bool plan_init(PyObject *object, row_plan *out)
     if (batch == NULL) {
         return false;
     }
+    const tfos_rows *rows;
+    tfos_error error;
+    if (tfos_schema_rows(tfos_batch_schema(batch), &rows, &error) != TFOS_OK) {
+        tfos__python_raise(&error);
+        return false;
+    }
     out->rows = tfos_batch_rows(batch);
-    out->note = load_note_again(tfos_schema_note(tfos_batch_schema(batch)));
-    bool planned = out->note != NULL ? parse_note(batch, out) : PyErr_Occurred() == NULL && plan_columns(batch, out);
-    if (planned && (out->shape == TFOS__ROW_SPARK || out->shape == TFOS__ROW_SPARK_TEMPLATE)) {
+    out->noted = rows->shape != TFOS_ROW_NONE;
+    bool planned = out->noted ? plan_rows(batch, rows, out) : plan_columns(batch, out);
+    if (planned && (out->shape == TFOS_ROW_SPARK || out->shape == TFOS_ROW_SPARK_TEMPLATE)) {
         planned = load_row_type(out);
     }
     if (!planned) {
@@ -240,37 +177,32 @@ static bool plan_init(PyObject *object, row_plan *out)
 
 /* ---- values ---- */
 
-static bool bit_at(const uint8_t *bits, int64_t index)
-{
-    return (bits[index >> 3] >> (index & 7)) & 1;
-}
-
-static PyObject *bytes_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t at)
+static PyObject *bytes_at(tfos_row_leaf leaf, const tfos_vector *vector, int64_t at)
 {
     const char *bytes = (const char *)vector->data + vector->offsets[at];
     Py_ssize_t count = vector->offsets[at + 1] - vector->offsets[at];
     switch (leaf) {
-    case TFOS__LEAF_STR:
+    case TFOS_ROW_LEAF_STR:
         return PyUnicode_DecodeUTF8(bytes, count, NULL);
-    case TFOS__LEAF_BYTES:
+    case TFOS_ROW_LEAF_BYTES:
         return PyBytes_FromStringAndSize(bytes, count);
     default:
         return tfos__row_unpickle(bytes, (size_t)count);
     }
 }
 
-static inline PyObject *leaf_at(tfos__row_leaf leaf, const tfos_vector *vector, int64_t at)
+static inline PyObject *leaf_at(tfos_row_leaf leaf, const tfos_vector *vector, int64_t at)
 {
     switch (leaf) {
-    case TFOS__LEAF_INT:
+    case TFOS_ROW_LEAF_INT:
         return PyLong_FromLongLong(((const int64_t *)vector->data)[at]);
-    case TFOS__LEAF_FLOAT:
+    case TFOS_ROW_LEAF_FLOAT:
         return PyFloat_FromDouble(((const double *)vector->data)[at]);
-    case TFOS__LEAF_BOOL:
-        return PyBool_FromLong(bit_at(vector->data, at));
-    case TFOS__LEAF_STR:
-    case TFOS__LEAF_BYTES:
-    case TFOS__LEAF_PICKLE:
+    case TFOS_ROW_LEAF_BOOL:
+        return PyBool_FromLong(tfos__python_bit(vector->data, at));
+    case TFOS_ROW_LEAF_STR:
+    case TFOS_ROW_LEAF_BYTES:
+    case TFOS_ROW_LEAF_PICKLE:
         return bytes_at(leaf, vector, at);
     default:
         return Py_NewRef(Py_None);
@@ -285,7 +217,7 @@ static void span_of(const tfos_vector *vector, int64_t row, int64_t *start, int6
 }
 
 /* Fills a list or a tuple with `count` leaves from `start` on. The loops of numbers are where most of the time goes. */
-static bool fill(PyObject *items, bool list, tfos__row_leaf leaf, const tfos_vector *values, int64_t start,
+static bool fill(PyObject *items, bool list, tfos_row_leaf leaf, const tfos_vector *values, int64_t start,
                  Py_ssize_t count)
 {
     int (*set)(PyObject *, Py_ssize_t, PyObject *) = list ? PyList_SetItem : PyTuple_SetItem;
@@ -293,9 +225,9 @@ static bool fill(PyObject *items, bool list, tfos__row_leaf leaf, const tfos_vec
     const double *floats = (const double *)values->data + start;
     PyObject *item;
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (leaf == TFOS__LEAF_INT) {
+        if (leaf == TFOS_ROW_LEAF_INT) {
             item = PyLong_FromLongLong(ints[i]);
-        } else if (leaf == TFOS__LEAF_FLOAT) {
+        } else if (leaf == TFOS_ROW_LEAF_FLOAT) {
             item = PyFloat_FromDouble(floats[i]);
         } else {
             item = leaf_at(leaf, values, start + i);
@@ -311,7 +243,7 @@ static PyObject *list_at(const row_field *field, int64_t row)
 {
     int64_t start, end;
     span_of(field->vector, row, &start, &end);
-    bool list = field->kind.form == TFOS__FORM_LIST;
+    bool list = field->kind.form == TFOS_ROW_FORM_LIST;
     Py_ssize_t count = (Py_ssize_t)(end - start);
     PyObject *items = list ? PyList_New(count) : PyTuple_New(count);
     if (items != NULL && !fill(items, list, field->kind.leaf, field->vector->child, start, count)) {
@@ -327,7 +259,7 @@ static PyObject *list_at(const row_field *field, int64_t row)
 static PyObject *numbers_of(row_field *field)
 {
     const tfos_vector *vector = field->vector;
-    const tfos__numpy_type *type = field->kind.numpy;
+    const tfos_numpy_type *type = field->kind.numpy;
     if (field->numbers != NULL || !tfos__numpy_load(true)) {
         return field->numbers;
     }
@@ -337,7 +269,7 @@ static PyObject *numbers_of(row_field *field)
     PyObject *shape = memory != NULL ? Py_BuildValue("(L)", (long long)count) : NULL;
     if (shape != NULL) {
         for (int64_t i = 0; type->type == TFOS_TYPE_BOOL && i < count; i++) {
-            PyByteArray_AsString(memory)[i] = (char)bit_at(vector->data, i);
+            PyByteArray_AsString(memory)[i] = (char)tfos__python_bit(vector->data, i);
         }
         field->numbers = tfos__numpy_array(type, shape, memory);
     }
@@ -358,7 +290,7 @@ static PyObject *number_at(row_field *field, int64_t row)
 static PyObject *array_memory(const row_field *field, int64_t row, int64_t *count)
 {
     const tfos_vector *vector = field->vector;
-    const tfos__numpy_type *type = field->kind.numpy;
+    const tfos_numpy_type *type = field->kind.numpy;
     int64_t start, end;
     if (type->type == TFOS_TYPE_BINARY) {
         start = vector->offsets[row];
@@ -374,12 +306,12 @@ static PyObject *array_memory(const row_field *field, int64_t row, int64_t *coun
     }
     PyObject *memory = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)*count);
     for (int64_t i = 0; memory != NULL && i < *count; i++) {
-        PyByteArray_AsString(memory)[i] = (char)bit_at((const uint8_t *)data, start + i);
+        PyByteArray_AsString(memory)[i] = (char)tfos__python_bit((const uint8_t *)data, start + i);
     }
     return memory;
 }
 
-static PyObject *shape_of(const tfos__row_kind *kind, int64_t count)
+static PyObject *shape_of(const tfos_row_kind *kind, int64_t count)
 {
     PyObject *shape = PyTuple_New(kind->dimensions);
     for (int i = 0; shape != NULL && i < kind->dimensions; i++) {
@@ -413,17 +345,17 @@ static PyObject *value_at(row_field *field, int64_t row)
     if (field->plain) {
         return tfos__python_value(vector, row);
     }
-    if (vector->validity != NULL && !bit_at(vector->validity, row)) {
+    if (vector->validity != NULL && !tfos__python_bit(vector->validity, row)) {
         return Py_NewRef(Py_None);
     }
     switch (field->kind.form) {
-    case TFOS__FORM_LIST:
-    case TFOS__FORM_TUPLE:
+    case TFOS_ROW_FORM_LIST:
+    case TFOS_ROW_FORM_TUPLE:
         return list_at(field, row);
-    case TFOS__FORM_ARRAY:
+    case TFOS_ROW_FORM_ARRAY:
         return array_at(field, row);
     default:
-        return field->kind.leaf == TFOS__LEAF_NUMPY ? number_at(field, row) : leaf_at(field->kind.leaf, vector, row);
+        return field->kind.leaf == TFOS_ROW_LEAF_NUMPY ? number_at(field, row) : leaf_at(field->kind.leaf, vector, row);
     }
 }
 
@@ -442,7 +374,7 @@ static PyObject *dict_at(row_plan *plan, int64_t row)
 
 static PyObject *sequence_at(row_plan *plan, int64_t row)
 {
-    bool list = plan->shape == TFOS__ROW_LIST;
+    bool list = plan->shape == TFOS_ROW_LIST;
     PyObject *items = list ? PyList_New((Py_ssize_t)plan->count) : PyTuple_New((Py_ssize_t)plan->count);
     int (*set)(PyObject *, Py_ssize_t, PyObject *) = list ? PyList_SetItem : PyTuple_SetItem;
     for (size_t i = 0; items != NULL && i < plan->count; i++) {
@@ -457,12 +389,12 @@ static PyObject *sequence_at(row_plan *plan, int64_t row)
 static PyObject *row_at(row_plan *plan, int64_t row)
 {
     switch (plan->shape) {
-    case TFOS__ROW_VALUE:
+    case TFOS_ROW_VALUE:
         return value_at(&plan->fields[0], row);
-    case TFOS__ROW_DICT:
+    case TFOS_ROW_DICT:
         return dict_at(plan, row);
-    case TFOS__ROW_SPARK:
-    case TFOS__ROW_SPARK_TEMPLATE: {
+    case TFOS_ROW_SPARK:
+    case TFOS_ROW_SPARK_TEMPLATE: {
         PyObject *values = sequence_at(plan, row);
         PyObject *found = values == NULL ? NULL
                                          : new_spark_row(plan->row_type, values,
@@ -553,8 +485,8 @@ static PyObject *items_of(PyObject *rows, Py_ssize_t position, PyObject *name)
  * each, or were pickled, are made first. */
 static PyObject *mapped(row_plan *plan, PyObject *mapping, bool by_name)
 {
-    PyObject *rows = plan->shape == TFOS__ROW_VALUE ? rows_of(plan) : NULL;
-    PyObject *result = plan->shape == TFOS__ROW_VALUE && rows == NULL ? NULL : PyDict_New();
+    PyObject *rows = plan->shape == TFOS_ROW_VALUE ? rows_of(plan) : NULL;
+    PyObject *result = plan->shape == TFOS_ROW_VALUE && rows == NULL ? NULL : PyDict_New();
     for (Py_ssize_t i = 0; result != NULL && i < PyList_Size(mapping); i++) {
         PyObject *column, *key;
         if (!PyArg_ParseTuple(PyList_GetItem(mapping, i), "OO", &column, &key)) {
@@ -595,8 +527,8 @@ static PyObject *decode_columns(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO!:decode_columns", &batch, &PyList_Type, &mapping) || !plan_init(batch, &plan)) {
         return NULL;
     }
-    bool by_name = plan.shape == TFOS__ROW_DICT || plan.note == NULL || plan.row_type != NULL;
-    for (Py_ssize_t i = 0; by_name && plan.shape != TFOS__ROW_DICT && i < PyList_Size(mapping); i++) {
+    bool by_name = plan.shape == TFOS_ROW_DICT || !plan.noted || plan.row_type != NULL;
+    for (Py_ssize_t i = 0; by_name && plan.shape != TFOS_ROW_DICT && i < PyList_Size(mapping); i++) {
         PyObject *pair = PyList_GetItem(mapping, i);
         PyObject *column = PyTuple_Check(pair) && PyTuple_Size(pair) > 0 ? PyTuple_GetItem(pair, 0) : Py_None;
         by_name = field_by_name(&plan, column) != NULL;
@@ -624,32 +556,7 @@ static PyObject *decode_column(PyObject *module, PyObject *args)
     return values;
 }
 
-/* row_note(batch): (what the note says of its rows, or None; the names of its columns). */
-static PyObject *row_note(PyObject *module, PyObject *object)
-{
-    (void)module;
-    const tfos_batch *batch = tfos__python_batch_of(object);
-    if (batch == NULL) {
-        return NULL;
-    }
-    const tfos_schema *schema = tfos_batch_schema(batch);
-    PyObject *note = load_note(tfos_schema_note(schema));
-    PyObject *names = note == NULL && PyErr_Occurred() != NULL ? NULL : PyList_New(0);
-    for (size_t i = 0; names != NULL && i < tfos_schema_field_count(schema); i++) {
-        PyObject *name = PyUnicode_FromString(tfos_schema_field(schema, i)->name);
-        if (name == NULL || PyList_Append(names, name) < 0) {
-            Py_CLEAR(names);
-        }
-        Py_XDECREF(name);
-    }
-    PyObject *result = names != NULL ? PyTuple_Pack(2, note != NULL ? note : Py_None, names) : NULL;
-    Py_XDECREF(note);
-    Py_XDECREF(names);
-    return result;
-}
-
 PyMethodDef tfos__row_decode_methods[] = {{"decode_rows", decode_rows, METH_O, NULL},
                                           {"decode_columns", decode_columns, METH_VARARGS, NULL},
                                           {"decode_column", decode_column, METH_VARARGS, NULL},
-                                          {"row_note", row_note, METH_O, NULL},
                                           {0}};

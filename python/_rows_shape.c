@@ -85,8 +85,8 @@ static bool is_uniform(PyObject *row, PyObject *(*get)(PyObject *, Py_ssize_t), 
 {
     PyTypeObject *first = count > 0 ? Py_TYPE(get(row, 0)) : NULL;
     if (count > 0) {
-        tfos__row_leaf leaf = tfos__row_leaf_of(get(row, 0));
-        if (leaf == TFOS__LEAF_PICKLE || leaf == TFOS__LEAF_NONE) {
+        tfos_row_leaf leaf = tfos__row_leaf_of(get(row, 0));
+        if (leaf == TFOS_ROW_LEAF_PICKLE || leaf == TFOS_ROW_LEAF_NONE) {
             return false;
         }
     }
@@ -98,28 +98,28 @@ static bool is_uniform(PyObject *row, PyObject *(*get)(PyObject *, Py_ssize_t), 
     return true;
 }
 
-static tfos__row_shape shape_of_sequence(PyObject *row, PyObject **names)
+static tfos_row_shape shape_of_sequence(PyObject *row, PyObject **names)
 {
     bool list = Py_TYPE(row) == &PyList_Type;
     Py_ssize_t count = list ? PyList_Size(row) : PyTuple_Size(row);
     bool one = (list || count > NARROW) && is_uniform(row, list ? PyList_GetItem : PyTuple_GetItem, count);
     if (one || count == 0 || count > (list ? NARROW : TFOS__ROW_FIELDS_MAX)) {
-        return TFOS__ROW_VALUE;
+        return TFOS_ROW_VALUE;
     }
     *names = numbered_names(count);
-    return list ? TFOS__ROW_LIST : TFOS__ROW_TUPLE;
+    return list ? TFOS_ROW_LIST : TFOS_ROW_TUPLE;
 }
 
-static tfos__row_shape shape_of_spark_row(PyObject *row, PyObject **names)
+static tfos_row_shape shape_of_spark_row(PyObject *row, PyObject **names)
 {
     PyObject *fields = tfos__row_spark_fields(row);
-    tfos__row_shape shape = TFOS__ROW_VALUE;
+    tfos_row_shape shape = TFOS_ROW_VALUE;
     if (fields != NULL && Py_TYPE(fields) == &PyList_Type && PyList_Size(fields) == PyTuple_Size(row)) {
-        shape = TFOS__ROW_SPARK;
+        shape = TFOS_ROW_SPARK;
         *names = PyList_AsTuple(fields);
     } else if (fields != NULL && tfos__row_is_spark(fields) && PyTuple_Size(fields) == PyTuple_Size(row)) {
         PyObject *list = PySequence_List(fields);
-        shape = TFOS__ROW_SPARK_TEMPLATE;
+        shape = TFOS_ROW_SPARK_TEMPLATE;
         *names = list != NULL ? PyList_AsTuple(list) : NULL;
         Py_XDECREF(list);
     }
@@ -128,26 +128,26 @@ static tfos__row_shape shape_of_spark_row(PyObject *row, PyObject **names)
 }
 
 /* The shape of a row and the names of its columns. False with an exception. */
-bool tfos__row_shape_of(PyObject *row, tfos__row_shape *shape, PyObject **names)
+bool tfos__row_shape_of(PyObject *row, tfos_row_shape *shape, PyObject **names)
 {
     *names = NULL;
-    *shape = TFOS__ROW_VALUE;
+    *shape = TFOS_ROW_VALUE;
     if (Py_TYPE(row) == &PyTuple_Type || Py_TYPE(row) == &PyList_Type) {
         *shape = shape_of_sequence(row, names);
     } else if (Py_TYPE(row) == &PyDict_Type) {
         PyObject *keys = PyDict_Keys(row);
-        *shape = TFOS__ROW_DICT;
+        *shape = TFOS_ROW_DICT;
         *names = keys != NULL ? PyList_AsTuple(keys) : NULL;
         Py_XDECREF(keys);
     } else if (tfos__row_is_spark(row)) {
         *shape = shape_of_spark_row(row, names);
     }
-    if (*shape != TFOS__ROW_VALUE && *names == NULL) {
+    if (*shape != TFOS_ROW_VALUE && *names == NULL) {
         return false;
     }
     if (*names != NULL && !usable(*names)) {
         Py_CLEAR(*names);
-        *shape = TFOS__ROW_VALUE;
+        *shape = TFOS_ROW_VALUE;
     }
     if (*names == NULL) {
         *names = Py_BuildValue("(s)", "value");

@@ -25,9 +25,8 @@ _COLUMN_TYPES |= {"string": "string", "float16": "float", "bfloat16": "float", "
 _COLUMN_TYPES |= dict.fromkeys(("int8", "uint8", "int16", "uint16"), "int32")
 _TENSOR_TYPES = {"float": "float32", "double": "float64", "binary": "string"}
 
-# Numbers of NumPy that travel as their bytes, by the letter in the note of the schema (python/_rows.h).
-_RAW_TYPES = {"b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "q": "int64", "e": "float16"}
-_RAW_TYPES |= {"F": "complex64", "D": "complex128"}
+# Numbers of NumPy that travel as their bytes, and that TensorFlow makes of bytes.
+_DECODED = ("int8", "uint8", "int16", "uint16", "int64", "float16", "complex64", "complex128")
 
 
 class _Column(NamedTuple):
@@ -161,10 +160,8 @@ def _declared(name: str, shape: tuple[int | None, ...], dtype: str) -> _Column:
 
 def _joined(schema: Any, asked: dict[str, Any]) -> list[_Column]:
     """What is asked for, completed by what is fed."""
-    fed = json.loads(schema.to_json())
-    fields = {field["name"]: field for field in fed["fields"]}
-    note = json.loads(fed["note"]) if "note" in fed else {"fields": []}
-    notes = {field["name"]: field for field in note["fields"]}
+    fields = {field[0]: field for field in schema.fields()}
+    notes = _native.row_fields(schema)
     missing = [name for name in asked if name not in fields]
     if missing:
         raise ValueError(f"column {missing[0]!r} is not fed; the columns that are: {', '.join(fields)}")
@@ -172,32 +169,30 @@ def _joined(schema: Any, asked: dict[str, Any]) -> list[_Column]:
     return [_join(fields[name], notes.get(name), *spec) for name, spec in everything.items()]
 
 
-def _join(field: dict[str, Any], note: dict[str, Any] | None, shape: Any, dtype: str | None) -> _Column:
-    name = field["name"]
-    if note is not None and note["of"] == "pickle":
+def _join(field: tuple[Any, ...], note: tuple[Any, ...] | None, shape: Any, dtype: str | None) -> _Column:
+    name, kind, fed, _, feature_list = field
+    form, leaf, found, noted = note or (None, None, None, None)
+    if leaf == "pickle":
         raise ValueError(
             f"column {name!r} holds pickled Python objects, which no tensor can hold; feed numbers, text or lists of "
             "one kind, or name the other columns in columns=…"
         )
-    if note is not None and note["of"].startswith("numpy ") and field["type"] == "binary":
-        return _join_raw(name, note, shape, dtype)
-    fed = tuple(field.get("shape", []))
-    if note is not None and note.get("shape") and math.prod(note["shape"]) == math.prod(fed or [0]):
-        fed = tuple(note["shape"])
-    if field.get("feature_list"):
+    if found is not None and kind == "binary":
+        return _join_raw(name, form, found, noted, shape, dtype)
+    if noted and math.prod(noted) == math.prod(fed or [0]):
+        fed = noted
+    if feature_list:
         fed = (None, *fed)
-    plain = _TENSOR_TYPES.get(field["type"], field["type"])
-    wanted = dtype or plain
+    wanted = dtype or _TENSOR_TYPES.get(kind, kind)
     return _Column(name, _COLUMN_TYPES[wanted], fed if shape is None else shape, wanted)
 
 
-def _join_raw(name: str, note: dict[str, Any], shape: Any, dtype: str | None) -> _Column:
-    found = _RAW_TYPES.get(note["of"][-1])
-    lengths = () if note["is"] == "value" else tuple(note.get("shape", [])) or shape
-    if found is None or lengths is None or None in lengths:
+def _join_raw(name: str, form: str, found: str, noted: Any, shape: Any, dtype: str | None) -> _Column:
+    lengths = () if form == "value" else noted or shape
+    if found not in _DECODED or lengths is None or None in lengths:
         raise ValueError(
-            f"column {name!r} holds arrays of {note['of']!r}, whose lengths are not known; say their shape in columns=…"
-            ", or feed them as float32 or int64"
+            f"column {name!r} holds arrays of NumPy's {found}, whose lengths are not known; say their shape in "
+            "columns=…, or feed them as float32 or int64"
         )
     if dtype is not None and (found.startswith("complex") or found == "float16" and "float" not in dtype):
         raise ValueError(

@@ -1,7 +1,5 @@
 """Results of a program as batches: rows of Python objects, or arrays, of which no object is made for each row."""
 
-import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,9 +7,8 @@ import numpy as np
 
 from . import _native
 
-# Types of NumPy that are types of columns, too: the letter in the note (python/_rows.h), and the type.
-_PLAIN = {("b", 1): ("?", "bool"), ("i", 4): ("i", "int32"), ("i", 8): ("l", "int64")}
-_PLAIN |= {("f", 4): ("f", "float"), ("f", 8): ("d", "double")}
+# Types of NumPy that are types of columns, too, by kind and size: their memory is that of a column. (tfos/rows.h)
+_PLAIN = {("b", 1): "?", ("i", 4): "i", ("i", 8): "l", ("f", 4): "f", ("f", 8): "d"}
 
 
 class Encoder:
@@ -19,7 +16,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self._rows = _native.RowEncoder()
-        self._known: dict[str, Any] = {}  # schemas by their text: a batch that has the one before it costs less
+        self._known: dict[Any, Any] = {}  # the schema before: a batch that has the same one costs less
 
     def batches(self, results: Any) -> Iterator[Any]:
         if isinstance(results, Mapping):
@@ -58,12 +55,11 @@ class Encoder:
         count = len(next(iter(arrays.values()), ()))
         if count == 0:
             return
-        note = {"rows": 1, "row": row, "fields": [_noted(name, array) for name, array in arrays.items()]}
-        fields = [_field(name, array) for name, array in arrays.items()]
-        text = json.dumps({"record": "example", "note": json.dumps(note), "fields": fields})
-        if text not in self._known:
-            self._known = {text: _native.Schema(text)}
-        yield _native.Feed.batch_of(self._known[text], count, [_buffer(array) for array in arrays.values()])
+        fields = [(name, _PLAIN[_type_of(array)], array.shape[1:]) for name, array in arrays.items()]
+        known = (row, *fields)
+        if known not in self._known:
+            self._known = {known: _native.array_schema(row, fields)}
+        yield _native.Feed.batch_of(self._known[known], count, [_buffer(array) for array in arrays.values()])
 
 
 def _as_array(values: Any) -> Any:
@@ -90,22 +86,12 @@ def _as_column(name: str, values: Any) -> Any:
     return column
 
 
+def _type_of(array: Any) -> tuple[str, int]:
+    return array.dtype.kind, array.dtype.itemsize
+
+
 def _is_plain(array: Any) -> bool:
-    return (array.dtype.kind, array.dtype.itemsize) in _PLAIN and 0 not in array.shape[1:] and array.dtype.isnative
-
-
-def _noted(name: str, array: Any) -> dict[str, Any]:
-    code, _ = _PLAIN[array.dtype.kind, array.dtype.itemsize]
-    field: dict[str, Any] = {"name": name, "is": "array" if array.ndim > 1 else "value", "of": f"numpy {code}"}
-    if array.ndim > 2:
-        field["shape"] = list(array.shape[1:])
-    return field
-
-
-def _field(name: str, array: Any) -> dict[str, Any]:
-    _, kind = _PLAIN[array.dtype.kind, array.dtype.itemsize]
-    shape = [math.prod(array.shape[1:])] if array.ndim > 1 else []
-    return {"name": name, "type": kind, "shape": shape}
+    return _type_of(array) in _PLAIN and 0 not in array.shape[1:] and array.dtype.isnative
 
 
 def _buffer(array: Any) -> Any:

@@ -1,6 +1,6 @@
 """Columns of rows that were fed, as NumPy arrays: no Python object for a number.
 
-A note in the schema says what the values were (python/_rows.h). Numbers, and lists and arrays of one shape, become an
+A note in the schema says what the values were (tfos/rows.h). Numbers, and lists and arrays of one shape, become an
 array over the memory of the batch; text, bytes and pickled values an array of objects; lists of different lengths an
 array of arrays. Where values are missing the array is masked, or None stands in its place.
 """
@@ -12,20 +12,22 @@ from . import _arrays, _native
 
 def arrays(batch, columns=None):
     """{column: array} of all columns, or of those that are named."""
-    note, names = _native.row_note(batch)
-    fields = {field["name"]: field for field in note["fields"]} if note else {}
-    return {name: _array_of(batch, name, fields.get(name)) for name in (names if columns is None else columns)}
+    schema = batch.schema()
+    fields = _native.row_fields(schema)
+    names = [field[0] for field in schema.fields()] if columns is None else columns
+    return {name: _array_of(batch, name, fields.get(name)) for name in names}
 
 
 def _array_of(batch, name, field):
     column = batch.column(name)
     if field is None:
         return _arrays.array_of(column)
-    if field["of"] == "pickle":
+    form, leaf, dtype, shape = field
+    if leaf == "pickle":
         return _arrays._objects(_native.decode_column(batch, name))
-    if field["of"].startswith("numpy ") and column.layout == "bytes":
-        return _raw_of(batch, name, column, field)
-    return _shaped(_arrays.array_of(column), field.get("shape"))
+    if dtype is not None and column.layout == "bytes":
+        return _raw_of(batch, name, column, form, dtype, shape)
+    return _shaped(_arrays.array_of(column), shape)
 
 
 def _shaped(array, shape):
@@ -37,12 +39,12 @@ def _shaped(array, shape):
     return _arrays._objects([None if row is None else row.reshape(shape) for row in array])
 
 
-def _raw_of(batch, name, column, field):
+def _raw_of(batch, name, column, form, dtype, shape):
     """Numbers of types that columns do not have: their bytes stand one after the other."""
     lengths = np.diff(np.asarray(column.offsets))
     if column.mask() is not None or len(lengths) == 0 or (lengths != lengths[0]).any():
         return _arrays._objects(_native.decode_column(batch, name))
-    values = np.frombuffer(column.data, dtype=np.dtype(field["of"][-1]))
-    if field["is"] == "value":
+    values = np.frombuffer(column.data, dtype=np.dtype(dtype))
+    if form == "value":
         return values
-    return values.reshape((column.length, *field.get("shape", [-1])) if len(values) else (column.length, 0))
+    return values.reshape((column.length, *((-1,) if shape is None else shape)) if len(values) else (column.length, 0))

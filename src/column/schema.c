@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/choice.h"
 #include "base/status.h"
+#include "column/rows_note.h"
 
 struct tfos_schema {
     atomic_int references;
@@ -20,9 +21,10 @@ struct tfos_schema {
     size_t count;
     size_t capacity;
     uint32_t *slots;
-    size_t slot_count; /* a power of two */
-    char *note;        /* NULL: none */
-    uint64_t print;    /* the fingerprint of the fields … */
+    size_t slot_count;         /* a power of two */
+    char *note;                /* NULL: none */
+    _Atomic(tfos_rows *) rows; /* what it says of them, once somebody has asked */
+    uint64_t print;            /* the fingerprint of the fields … */
     uint64_t note_print;
 };
 
@@ -259,6 +261,7 @@ void tfos_schema_free(tfos_schema *schema)
     free(schema->fields);
     free(schema->slots);
     free(schema->note);
+    tfos__rows_free(atomic_load(&schema->rows));
     free(schema);
 }
 
@@ -320,6 +323,7 @@ tfos_status tfos_schema_set_note(tfos_schema *schema, const char *note, tfos_err
         }
     }
     free(schema->note);
+    tfos__rows_free(atomic_exchange(&schema->rows, NULL));
     schema->note = copy;
     schema->note_print = copy != NULL ? print_bytes(PRINT_START, copy, strlen(copy)) : 0;
     return TFOS_OK;
@@ -346,6 +350,23 @@ const tfos_field *tfos_schema_field(const tfos_schema *schema, size_t index)
 const char *tfos_schema_note(const tfos_schema *schema)
 {
     return schema->note;
+}
+
+/* Several threads may ask for the first time: what one of them has read is for all. */
+tfos_status tfos_schema_rows(const tfos_schema *schema, const tfos_rows **out, tfos_error *error)
+{
+    tfos_schema *shared = (tfos_schema *)(uintptr_t)schema;
+    tfos_rows *rows = atomic_load(&shared->rows);
+    if (rows == NULL) {
+        tfos_rows *before = NULL;
+        TFOS_TRY(tfos__rows_parse(schema->note, &rows, error));
+        if (!atomic_compare_exchange_strong(&shared->rows, &before, rows)) {
+            tfos__rows_free(rows);
+            rows = before;
+        }
+    }
+    *out = rows;
+    return TFOS_OK;
 }
 
 /* "a, b, c, …": what the user could have meant. */

@@ -1,7 +1,7 @@
 /* What Spark expects of rows that are made here, and what batches have for it.
  *
  * Batches come from programs: columns with names, or rows of Python objects, whose note says how they were rows
- * (python/_rows.h draws it). A program may give
+ * (tfos/rows.h). A program may give
  *
  *   {"a": 1, "b": 2.0}   columns by name
  *   (1, 2.0)             columns by position
@@ -15,9 +15,10 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "column/rows_note.h"
 #include "column/schema.h"
 
-enum { MAX_SCHEMA_BYTES = 16 << 20, MAX_SCHEMA_DEPTH = 64, NOTE_DEPTH = 16, SHAPE_MAX = 8 };
+enum { MAX_SCHEMA_BYTES = 16 << 20, MAX_SCHEMA_DEPTH = 64 };
 
 static tfos__printable printable(const char *text)
 {
@@ -145,35 +146,8 @@ typedef struct found {
     int lists;
     int64_t length; /* of every list at the innermost level, or -1 */
     int dimensions; /* of the arrays that the lists were, or 0 */
-    int64_t shape[SHAPE_MAX];
+    int64_t shape[TFOS_ROW_MAX_DIMENSIONS];
 } found;
-
-typedef struct note {
-    json_object *root;   /* NULL: the batch has columns and no rows of Python's */
-    const char *row;     /* "value", "tuple", … */
-    json_object *fields; /* in the order of the columns */
-} note;
-
-static bool by_position(const note *said)
-{
-    return strcmp(said->row, "tuple") == 0 || strcmp(said->row, "list") == 0;
-}
-
-static tfos_status read_note(const tfos_schema *schema, note *out, tfos_error *error)
-{
-    const char *text = tfos_schema_note(schema);
-    tfos__json_fault fault = {0};
-    *out = (note){.row = ""};
-    if (text == NULL || *text == '\0') {
-        return TFOS_OK;
-    }
-    if (tfos__json_object_parse(text, strlen(text), NOTE_DEPTH, &out->root, &fault, NULL) != TFOS_OK) {
-        return tfos__fail(error, TFOS_CORRUPT, "the note of the results makes no sense: '%s'", printable(text).text);
-    }
-    out->row = text_member(out->root, "row");
-    out->fields = member(out->root, "fields");
-    return TFOS_OK;
-}
 
 static const struct leaf_name {
     const char *text;
@@ -214,10 +188,10 @@ static tfos__spark_leaf leaf_of_type(tfos_type type)
 }
 
 /* Numbers of NumPy for which there is no column travel as their bytes. */
-static void look_at_raw(const char *code, bool is_array, found *out)
+static void look_at_raw(char code, bool is_array, found *out)
 {
     for (size_t i = 0; i <= TFOS__LEAF_HALF; i++) {
-        if (leaves[i].code == code[0]) {
+        if (leaves[i].code == code) {
             out->leaf = (tfos__spark_leaf)i;
             out->raw_bytes = leaves[i].bytes;
             out->lists = is_array ? 1 : 0;
@@ -227,30 +201,29 @@ static void look_at_raw(const char *code, bool is_array, found *out)
     out->leaf = TFOS__LEAF_OBJECT;
 }
 
-static void look_at_note(json_object *field, const tfos_field *column, found *out)
+static void look_at_kind(const tfos_row_kind *kind, const tfos_field *column, found *out)
 {
-    const char *of = text_member(field, "of");
-    json_object *shape = member(field, "shape");
-    if (strcmp(of, "pickle") == 0) {
+    if (kind->leaf == TFOS_ROW_LEAF_PICKLE) {
         out->leaf = TFOS__LEAF_OBJECT;
-    } else if (strcmp(of, "none") == 0) {
+    } else if (kind->leaf == TFOS_ROW_LEAF_NONE) {
         out->leaf = TFOS__LEAF_NOTHING;
-    } else if (strncmp(of, "numpy ", 6) == 0 && column->type == TFOS_TYPE_BINARY) {
-        look_at_raw(of + 6, strcmp(text_member(field, "is"), "array") == 0, out);
+    } else if (kind->leaf == TFOS_ROW_LEAF_NUMPY && column->type == TFOS_TYPE_BINARY) {
+        look_at_raw(kind->numpy->code, kind->form == TFOS_ROW_FORM_ARRAY, out);
     }
-    size_t dimensions = json_object_is_type(shape, json_type_array) ? json_object_array_length(shape) : 0;
-    for (size_t i = 0; dimensions <= SHAPE_MAX && i < dimensions; i++) {
-        out->shape[out->dimensions++] = json_object_get_int64(json_object_array_get_idx(shape, i));
-    }
+    out->dimensions = kind->dimensions != 1 ? kind->dimensions : 0;
+    memcpy(out->shape, kind->shape, sizeof out->shape);
 }
 
-static found look_at(const tfos_field *column, json_object *field)
+/* Column `index`, and what it was in the rows of a program in Python. */
+static found look_at(const tfos_schema *schema, const tfos_rows *rows, size_t index)
 {
+    const tfos_field *column = tfos_schema_field(schema, index);
+    const tfos_row_kind *kind = tfos__rows_find(rows, index, column->name);
     found out = {.leaf = leaf_of_type(column->type),
                  .lists = (column->shape != TFOS_SHAPE_SCALAR ? 1 : 0) + (column->feature_list ? 1 : 0),
                  .length = column->shape == TFOS_SHAPE_FIXED ? column->length : -1};
-    if (field != NULL) {
-        look_at_note(field, column, &out);
+    if (kind != NULL) {
+        look_at_kind(kind, column, &out);
     }
     return out;
 }
@@ -304,12 +277,11 @@ static bool nests(tfos__spark_target *target, const found *what)
     return false;
 }
 
-static tfos_status bind_target(tfos__spark_target *target, size_t column, const tfos_schema *schema, const note *said,
-                               tfos_error *error)
+static tfos_status bind_target(tfos__spark_target *target, size_t column, const tfos_schema *schema,
+                               const tfos_rows *rows, tfos_error *error)
 {
     char text[160];
-    json_object *field = said->fields != NULL ? json_object_array_get_idx(said->fields, column) : NULL;
-    found what = look_at(tfos_schema_field(schema, column), field);
+    found what = look_at(schema, rows, column);
     if (!goes(target, what.leaf) || !nests(target, &what)) {
         describe(&what, text, sizeof text);
         return tfos__fail(error, TFOS_MISMATCH, "expected %s in column '%s', found %s", target->type,
@@ -322,7 +294,7 @@ static tfos_status bind_target(tfos__spark_target *target, size_t column, const 
     return TFOS_OK;
 }
 
-static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema *schema, const note *said,
+static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema *schema, const tfos_rows *rows,
                                 tfos_error *error)
 {
     for (size_t i = 0; i < targets->count; i++) {
@@ -334,7 +306,7 @@ static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema 
                 "or declare what is given",
                 printable(targets->at[i].name).text, printable(tfos_schema_field(schema, 0)->name).text);
         }
-        TFOS_TRY(bind_target(&targets->at[i], (size_t)column, schema, said, error));
+        TFOS_TRY(bind_target(&targets->at[i], (size_t)column, schema, rows, error));
     }
     for (size_t i = 0; i < tfos_schema_field_count(schema); i++) {
         bool known = false;
@@ -349,13 +321,13 @@ static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema 
     return TFOS_OK;
 }
 
-static tfos_status bind_all(tfos__spark_targets *targets, const tfos_schema *schema, const note *said,
+static tfos_status bind_all(tfos__spark_targets *targets, const tfos_schema *schema, const tfos_rows *rows,
                             tfos_error *error)
 {
     size_t columns = tfos_schema_field_count(schema);
-    bool value = strcmp(said->row, "value") == 0;
-    if (!value && !by_position(said)) {
-        return bind_by_name(targets, schema, said, error);
+    bool value = rows->shape == TFOS_ROW_VALUE;
+    if (!value && rows->shape != TFOS_ROW_TUPLE && rows->shape != TFOS_ROW_LIST) {
+        return bind_by_name(targets, schema, rows, error);
     }
     if (columns != targets->count) {
         return tfos__fail(
@@ -365,21 +337,19 @@ static tfos_status bind_all(tfos__spark_targets *targets, const tfos_schema *sch
             targets->count, targets->count == 1 ? "" : "s", value ? "one" : "a tuple or list", columns);
     }
     for (size_t i = 0; i < columns; i++) {
-        TFOS_TRY(bind_target(&targets->at[i], i, schema, said, error));
+        TFOS_TRY(bind_target(&targets->at[i], i, schema, rows, error));
     }
     return TFOS_OK;
 }
 
 tfos_status tfos__spark_targets_bind(tfos__spark_targets *targets, const tfos_schema *schema, tfos_error *error)
 {
-    note said;
+    const tfos_rows *rows;
     if (targets->bound != NULL && tfos_schema_equal(targets->bound, schema)) {
         return TFOS_OK;
     }
-    TFOS_TRY(read_note(schema, &said, error));
-    tfos_status status = bind_all(targets, schema, &said, error);
-    json_object_put(said.root);
-    TFOS_TRY(status);
+    TFOS_TRY(tfos_schema_rows(schema, &rows, error));
+    TFOS_TRY(bind_all(targets, schema, rows, error));
     tfos_schema_free(targets->bound);
     targets->bound = tfos__schema_retain(schema);
     return TFOS_OK;
@@ -415,9 +385,11 @@ static const char *spark_name_of(tfos__spark_leaf leaf)
 }
 
 /* One entry of the list of fields. */
-static tfos_status derive(const tfos_field *column, json_object *field, tfos__buffer *out, tfos_error *error)
+static tfos_status derive(const tfos_schema *schema, const tfos_rows *rows, size_t index, tfos__buffer *out,
+                          tfos_error *error)
 {
-    found what = look_at(column, field);
+    const tfos_field *column = tfos_schema_field(schema, index);
+    found what = look_at(schema, rows, index);
     if (what.leaf == TFOS__LEAF_NOTHING || what.leaf == TFOS__LEAF_OBJECT) {
         return tfos__fail(
             error, TFOS_MISMATCH,
@@ -444,15 +416,13 @@ static tfos_status derive(const tfos_field *column, json_object *field, tfos__bu
 
 tfos_status tfos_schema_to_spark(const tfos_schema *schema, char **out, tfos_error *error)
 {
-    note said;
+    const tfos_rows *rows;
     tfos__buffer text = {0};
-    TFOS_TRY(read_note(schema, &said, error));
+    TFOS_TRY(tfos_schema_rows(schema, &rows, error));
     tfos_status status = tfos__buffer_printf(&text, error, "{\"type\":\"struct\",\"fields\":[");
     for (size_t i = 0; status == TFOS_OK && i < tfos_schema_field_count(schema); i++) {
-        json_object *field = said.fields != NULL ? json_object_array_get_idx(said.fields, i) : NULL;
-        status = derive(tfos_schema_field(schema, i), field, &text, error);
+        status = derive(schema, rows, i, &text, error);
     }
-    json_object_put(said.root);
     status = status == TFOS_OK ? tfos__buffer_append(&text, "]}", 3, error) : status;
     char *copy = status == TFOS_OK ? strdup((const char *)text.data) : NULL;
     if (status == TFOS_OK && copy == NULL) {

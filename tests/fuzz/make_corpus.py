@@ -221,6 +221,11 @@ def schema_json():
         b' {"name": "tags/\\u00e9", "type": "string", "shape": [null], "nullable": true},'
         b' {"name": "list", "type": "bool", "shape": [], "feature_list": true}]}'
     )
+    note = (
+        b'{"rows": 1, "row": "dict", "fields": [{"name": "a", "is": "list", "of": "int"},'
+        b' {"name": "b", "is": "array", "of": "numpy f", "shape": [28, 28]}]}'
+    )
+    yield "note", b'{"note": "' + note.replace(b'"', b'\\"') + b'", "fields": [{"name": "a", "type": "int64"}]}'
     yield "bytes", b'{"record": "bytes"}'
     yield "bytes_fields", b'{"record":"bytes","fields":[{"name":"record","type":"binary"}]}'
     yield "types", b'{"fields":[' + b",".join(

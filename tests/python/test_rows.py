@@ -91,6 +91,11 @@ def decode(batches):
     return [row for batch in batches for row in _native.decode_rows(batch)]
 
 
+def note_in(batch):
+    """The note of its schema, as it stands there."""
+    return json.loads(json.loads(batch.schema().to_json())["note"])
+
+
 def check(rows, most_batches=1, **limits):
     """Through the columns and back; returns what the first note says of the fields."""
     batches = encode(rows, **limits)
@@ -99,8 +104,9 @@ def check(rows, most_batches=1, **limits):
     for got, row in zip(found, rows):
         assert same(got, row), (got, row)
     assert len(batches) <= most_batches
-    note, names = _native.row_note(batches[0])
-    assert [field["name"] for field in note["fields"]] == names
+    note, schema = note_in(batches[0]), batches[0].schema()
+    names = [field["name"] for field in note["fields"]]
+    assert names == [field[0] for field in schema.fields()] == list(_native.row_fields(schema))
     return note["row"], [f"{field['is']} {field['of']}" for field in note["fields"]]
 
 
@@ -319,14 +325,14 @@ def test_a_phase_of_another_kind_is_typed_too():
     rows = [(i, 1) for i in range(3000)] + [(float(i), 1) for i in range(3000)]
     batches = encode(rows)
     assert all(same(a, b) for a, b in zip(decode(batches), rows))
-    assert [_native.row_note(batch)[0]["fields"][0]["of"] for batch in batches] == ["int", "float"]
+    assert [note_in(batch)["fields"][0]["of"] for batch in batches] == ["int", "float"]
 
 
 def test_an_exception_is_forgotten():
     rows = [2**70 if i == 1500 else i for i in range(100_000)]
     batches = encode(rows, limit_rows=1000)
     assert decode(batches) == rows
-    kinds = [_native.row_note(batch)[0]["fields"][0]["of"] for batch in batches]
+    kinds = [note_in(batch)["fields"][0]["of"] for batch in batches]
     assert kinds.count("pickle") == 1 and kinds[-1] == "int"
 
 
@@ -338,7 +344,7 @@ def test_many_fields_that_change_are_pickled_together():
 def test_one_schema_for_batches_of_one_form():
     batches = encode([(i, [1.0, 2.0]) for i in range(100)], limit_rows=10)
     assert len(batches) == 10
-    assert len({json.dumps(_native.row_note(batch)[0]) for batch in batches}) == 1
+    assert len({batch.schema() for batch in batches}) == 1
     field = batches[0].column("_2")
     assert (field.layout, field.list_length) == ("fixed_list", 2)
     nulls = encode([(i if i % 50 else None,) for i in range(100)], limit_rows=10)
@@ -399,9 +405,22 @@ def test_bad_arguments():
         encoder.add_many([1, 2])
     with pytest.raises(ValueError, match="at least 1"):
         encoder.add_many(iter([]), limit_rows=0)
-    for function in (_native.decode_rows, _native.row_note):
-        with pytest.raises(TypeError, match="Batch"):
-            function("no batch")
+    with pytest.raises(TypeError, match="Batch"):
+        _native.decode_rows("no batch")
+    with pytest.raises(TypeError, match="Schema"):
+        _native.row_fields("no schema")
+    for fields, message in (
+        ([("a", "e", ())], "no column has arrays of type 'e'"),
+        ([("a", "x", ())], "no column has arrays of type 'x'"),
+        ([("a", "f", (1,) * 9)], "9 dimensions"),
+        ([("a", "f", (2**20, 2**20))], "no larger than a list"),
+        ([("a", "f", (-1,))], "lengths from 0 on"),
+        ([("a", "f", ()), ("a", "f", ())], "twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _native.array_schema("dict", fields)
+    with pytest.raises(ValueError, match="unknown shape of rows 'set'"):
+        _native.array_schema("set", [("a", "f", ())])
     with pytest.raises(TypeError):
         _native.RowEncoder(1)
 
@@ -527,13 +546,13 @@ def test_notes_of_others_are_theirs(some_file, note):
         (note_of(("a", "value", "int"), ("c", "value", "str"), row="value"), "fields are missing"),
         ('{"rows": 1, "row": "list", "fields": [1]}', "no name"),
         (note_of((5, "value", "int")), "no name"),
-        (note_of(("a",)), "does not know"),
-        (note_of(("a", "value", "colour")), "does not know"),
-        (note_of(("a", "value", "numpy ll")), "does not know"),
-        (note_of(("b", "array", "float")), "does not know"),
-        (note_of(("b", "array", "numpy f", [-1])), "does not know"),
-        (note_of(("b", "array", "numpy f", ["x"])), "does not know"),
-        (note_of(("b", "array", "numpy f", [1] * 9)), "does not know"),
+        (note_of(("a",)), "not known here"),
+        (note_of(("a", "value", "colour")), "not known here"),
+        (note_of(("a", "value", "numpy ll")), "not known here"),
+        (note_of(("b", "array", "float")), "not known here"),
+        (note_of(("b", "array", "numpy f", [-1])), "not known here"),
+        (note_of(("b", "array", "numpy f", ["x"])), "not known here"),
+        (note_of(("b", "array", "numpy f", [1] * 9)), "not known here"),
         (note_of(("a", "value", "float")), "another type"),
         (note_of(("a", "list", "int")), "another type"),
         (note_of(("b", "value", "numpy f")), "another type"),
@@ -655,7 +674,7 @@ def test_a_hundred_thousand_rows():
     batches = encode(iter(rows))
     assert decode(batches) == rows
     assert sum(map(len, batches)) == 100_000
-    assert len({json.dumps(_native.row_note(batch)[0]) for batch in batches}) <= 2
+    assert len({batch.schema() for batch in batches}) <= 2
 
 
 def resident_bytes():

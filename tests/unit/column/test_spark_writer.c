@@ -135,9 +135,9 @@ static tfos_batch *noted_batch(const char *json, const tfos_vector *columns)
 #define NOTED(row, note_fields, fields)                                                                                \
     "{\"record\": \"example\", \"note\": \"{\\\"rows\\\": 1, \\\"row\\\": \\\"" row                                    \
     "\\\", \\\"fields\\\": [" note_fields "]}\", \"fields\": [" fields "]}"
-#define NOTE(of) "{\\\"name\\\": \\\"x\\\", \\\"is\\\": \\\"value\\\", \\\"of\\\": \\\"" of "\\\"}"
+#define NOTE(name, of) "{\\\"name\\\": \\\"" name "\\\", \\\"is\\\": \\\"value\\\", \\\"of\\\": \\\"" of "\\\"}"
 #define ARRAY_NOTE(of, shape)                                                                                          \
-    "{\\\"name\\\": \\\"x\\\", \\\"is\\\": \\\"array\\\", \\\"of\\\": \\\"" of "\\\", \\\"shape\\\": " shape "}"
+    "{\\\"name\\\": \\\"value\\\", \\\"is\\\": \\\"array\\\", \\\"of\\\": \\\"" of "\\\", \\\"shape\\\": " shape "}"
 #define COLUMN(name, type, shape) "{\"name\": \"" name "\", \"type\": \"" type "\", \"shape\": " shape "}"
 
 /* Writes and reads again; the rows as JSON lines. */
@@ -185,10 +185,10 @@ static void test_columns_by_position_and_by_name(void **state)
 {
     (void)state;
     const tfos_vector both[] = {long_column, double_column};
-    const char *tuple =
-        NOTED("tuple", NOTE("int") "," NOTE("float"), COLUMN("_1", "int64", "[]") "," COLUMN("_2", "double", "[]"));
-    const char *dict =
-        NOTED("dict", NOTE("int") "," NOTE("float"), COLUMN("b", "int64", "[]") "," COLUMN("a", "double", "[]"));
+    const char *tuple = NOTED("tuple", NOTE("_1", "int") "," NOTE("_2", "float"),
+                              COLUMN("_1", "int64", "[]") "," COLUMN("_2", "double", "[]"));
+    const char *dict = NOTED("dict", NOTE("b", "int") "," NOTE("a", "float"),
+                             COLUMN("b", "int64", "[]") "," COLUMN("a", "double", "[]"));
     expect_rows(SIMPLE("a", "short") "," SIMPLE("b", "float"), noted_batch(tuple, both),
                 "{\"a\": 7, \"b\": 0.5}\n{\"a\": -300, \"b\": 2.0}\n");
     expect_rows(SIMPLE("a", "float") "," SIMPLE("b", "double"), noted_batch(dict, both),
@@ -204,8 +204,8 @@ static void test_columns_by_position_and_by_name(void **state)
 static void test_types_that_do_not_go_together(void **state)
 {
     (void)state;
-    const char *real = NOTED("value", NOTE("float"), COLUMN("value", "double", "[]"));
-    const char *whole = NOTED("value", NOTE("int"), COLUMN("value", "int64", "[]"));
+    const char *real = NOTED("value", NOTE("value", "float"), COLUMN("value", "double", "[]"));
+    const char *whole = NOTED("value", NOTE("value", "int"), COLUMN("value", "int64", "[]"));
     expect_refusal(SIMPLE("a", "integer"), noted_batch(real, &double_column), TFOS_MISMATCH,
                    WORDS("result 40", "expected int in column 'a', found double"));
     expect_refusal(SIMPLE("a", "string"), noted_batch(real, &double_column), TFOS_MISMATCH,
@@ -227,9 +227,9 @@ static void test_bytes_of_numpy_are_numbers(void **state)
         .layout = TFOS_LAYOUT_BYTES, .type = TFOS_TYPE_BINARY, .length = ROWS, .offsets = ends, .data = halves};
     const tfos_vector bytes = {
         .layout = TFOS_LAYOUT_BYTES, .type = TFOS_TYPE_BINARY, .length = ROWS, .offsets = ends, .data = small};
-    const char *value = NOTED("value", NOTE("numpy e"), COLUMN("value", "binary", "[]"));
+    const char *value = NOTED("value", NOTE("value", "numpy e"), COLUMN("value", "binary", "[]"));
     const char *array = NOTED("value", ARRAY_NOTE("numpy B", "[1, 2]"), COLUMN("value", "binary", "[]"));
-    const char *pickled = NOTED("value", NOTE("pickle"), COLUMN("value", "binary", "[]"));
+    const char *pickled = NOTED("value", NOTE("value", "pickle"), COLUMN("value", "binary", "[]"));
     expect_rows(SIMPLE("a", "float"), noted_batch(value, &half), "{\"a\": 0.5}\n{\"a\": -2.0}\n");
     expect_rows(FIELD("a", ARRAY_OF("\"short\"")), noted_batch(array, &bytes), "{\"a\": [1, 200]}\n{\"a\": [3, 4]}\n");
     expect_rows(FIELD("a", ARRAY_OF(ARRAY_OF("\"double\""))), noted_batch(array, &bytes),
@@ -248,7 +248,7 @@ static void test_bytes_are_text_where_they_are(void **state)
         .layout = TFOS_LAYOUT_BYTES, .type = TFOS_TYPE_BINARY, .length = ROWS, .offsets = ends, .data = "abcd"};
     const tfos_vector bad = {
         .layout = TFOS_LAYOUT_BYTES, .type = TFOS_TYPE_BINARY, .length = ROWS, .offsets = ends, .data = "abc\xFF"};
-    const char *schema = NOTED("value", NOTE("bytes"), COLUMN("value", "binary", "[]"));
+    const char *schema = NOTED("value", NOTE("value", "bytes"), COLUMN("value", "binary", "[]"));
     expect_rows(SIMPLE("a", "string"), noted_batch(schema, &good), "{\"a\": \"ab\"}\n{\"a\": \"cd\"}\n");
     expect_refusal(SIMPLE("a", "string"), noted_batch(schema, &bad), TFOS_ENCODING,
                    WORDS("result 41: column 'a'", "no UTF-8", "declare binary"));

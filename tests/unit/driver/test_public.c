@@ -35,6 +35,9 @@ static void test_enums_have_names(void **state)
     EXPECT_PAIR(shape, TFOS_SHAPE_RAGGED);
     EXPECT_PAIR(record_kind, TFOS_RECORD_BYTES);
     EXPECT_PAIR(layout, TFOS_LAYOUT_FIXED_LIST);
+    EXPECT_PAIR(row_shape, TFOS_ROW_SPARK_TEMPLATE);
+    EXPECT_PAIR(row_form, TFOS_ROW_FORM_ARRAY);
+    EXPECT_PAIR(row_leaf, TFOS_ROW_LEAF_NUMPY);
     EXPECT_PAIR(codec, TFOS_CODEC_ZLIB);
     EXPECT_PAIR(on_corrupt, TFOS_ON_CORRUPT_SKIP);
     EXPECT_PAIR(cluster_event_kind, TFOS_EVENT_OVER);
