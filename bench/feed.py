@@ -123,6 +123,27 @@ def latency_row(build):
     return Row("latency of a row through an idle lane", ours=ours, asked="< 50 µs", met=median < 50)
 
 
+def far_rows(build, quick):
+    """A node and those who feed it over the network, without Spark."""
+    environment = os.environ | {"TFOS_COMMAND": os.path.join(build, "src", "tfos")}
+    rows, crowd = (50_000, 100) if quick else (500_000, 1000)
+    program = os.path.join(build, "bench", "far_feed")
+    output = subprocess.check_output([program, str(rows), str(crowd)], env=environment, text=True)
+    found = json.loads(output)
+    near, far = found["near_rows_s"], found["far_rows_s"]
+    return [
+        Row("two tasks elsewhere feed a node over TLS, 784 numbers + label", ours=f"{far:,.0f} rows/s"),
+        Row("… against the same tasks through shared memory", f"{near:,.0f} rows/s", "", times(far / near)),
+        Row(
+            f"{crowd} idle tasks elsewhere: threads of the node, and its processor time",
+            ours=f"{found['threads']}, {found['idle_percent']:.1f} %",
+            asked="≤ 8, ≤ 1 %",
+            met=found["threads"] <= 8 and found["idle_percent"] <= 1,
+        ),
+        Row("… node's processor time for a connection", ours=f"{found['connect_cpu_us']:.0f} µs"),
+    ]
+
+
 def measure(root, build, quick, say):
     runner = Runner(root, quick, say)
     rows = measure_shape(runner, "wide")
@@ -130,6 +151,7 @@ def measure(root, build, quick, say):
         rows += measure_shape(runner, "scalars")
     rows += measure_inference(runner)
     rows.append(latency_row(build))
+    rows += far_rows(build, quick)
     shutil.rmtree(runner.folder, ignore_errors=True)
     return Section("feed", "rows from Spark into two nodes, against tensorflowonspark 2.2.5", rows, NOTES)
 
@@ -141,6 +163,7 @@ NOTES = [
     "The peer feeds an RDD of Python rows into next_batch: it has no feed of DataFrames.",
     "Spark needs about as long for 10,000 cached rows as for none: its own job is what is measured there.",
     "Spark's own pass through Python unpickles the rows of the RDD in Python workers and drops them.",
+    "Tasks elsewhere are processes of this machine that do not use its memory; no Spark runs there.",
     "Spark's noop scan reads the same cached DataFrame and throws its rows away: at 1 × feeding would cost nothing.",
     "Memory is the most that each process had; programs that are fed DataFrames have TensorFlow in them.",
     "What the peer's programs have is in its Python workers and other processes: it forks them.",
