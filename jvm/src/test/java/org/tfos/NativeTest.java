@@ -76,8 +76,8 @@ class NativeTest {
 
     @Test
     void libraryHasNoFurtherStatuses() {
-        assertEquals("UNKNOWN", Native.statusName(Status.values().length));
-        assertEquals("UNKNOWN", Native.statusName(-1));
+        assertEquals("unknown", Native.statusName(Status.values().length));
+        assertEquals("unknown", Native.statusName(-1));
         assertThrows(IllegalArgumentException.class, () -> Status.of(-1));
     }
 
