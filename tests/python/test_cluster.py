@@ -4,6 +4,7 @@ import argparse
 import base64
 import getpass
 import os
+import re
 import shutil
 import sys
 import threading
@@ -395,7 +396,9 @@ def test_port_of_the_coordinator(sc, monkeypatch):
 
 
 def key_of_ticket(ticket):
-    """The 32 bytes of the cluster key: field 31 of a message in protobuf wire format."""
+    """The 32 bytes of the cluster key, a field of a message in protobuf wire format."""
+    with open(f"{spark_tools.ROOT}/docs/protocol.md", encoding="utf-8") as page:
+        number = int(re.search(r"^\| (\d+) \| KEY \|", page.read(), re.MULTILINE)[1])
 
     def varint(at):
         value = shift = 0
@@ -409,7 +412,7 @@ def key_of_ticket(ticket):
     while at < len(ticket):
         tag, at = varint(at)
         length, at = varint(at) if tag & 7 == 2 else (0, varint(at)[1])
-        if tag == 31 << 3 | 2:
+        if tag == number << 3 | 2:
             return ticket[at : at + length]
         at += length
     raise ValueError("the ticket has no key")
