@@ -38,6 +38,7 @@ struct tfos_cluster {
     char command[PATH_MAX];
     char *folder; /* NULL: the working folder */
     pthread_mutex_t send_lock;
+    tfos_status send_failure; /* of the first message that could not be sent whole */
     tfos__buffer in;
     size_t in_used; /* bytes of `in` that belong to the message that was handed out last */
     char *texts[5]; /* of the last event */
@@ -130,7 +131,9 @@ static int64_t patience_of(const tfos_cluster *cluster)
 
 static tfos_status fail_frozen(tfos_cluster *cluster, int64_t silent_ms, tfos_error *error)
 {
+    pthread_mutex_lock(&cluster->send_lock);
     cluster->close_ms = 0; /* who is frozen does not go by itself */
+    pthread_mutex_unlock(&cluster->send_lock);
     return tfos__fail(error, TFOS_IO,
                       "the coordinator (pid %d) has been silent for %" PRId64
                       " s (cluster.lease_ms): it is frozen, and the nodes stop. Start the cluster again",
@@ -143,7 +146,11 @@ tfos_status tfos__cluster_send(tfos_cluster *cluster, const tfos__message *messa
     tfos_status status = tfos__frame_append(message, &frame, error);
     if (status == TFOS_OK) {
         pthread_mutex_lock(&cluster->send_lock);
-        status = send_all(cluster->socket, frame.data, frame.size, patience_of(cluster), NULL);
+        /* Half a message may be out there: nothing can follow it. */
+        if (cluster->send_failure == TFOS_OK) {
+            cluster->send_failure = send_all(cluster->socket, frame.data, frame.size, patience_of(cluster), NULL);
+        }
+        status = cluster->send_failure;
         pthread_mutex_unlock(&cluster->send_lock);
         if (status != TFOS_OK) {
             status =

@@ -26,6 +26,7 @@ static tfos_status put_schema(tfos__taken_lane *lane, const tfos_schema *schema,
     if (status == TFOS_OK) {
         memcpy(to, entry.data, entry.size);
         status = tfos__lane_commit(lane->results, entry.size, 0, 0, error);
+        tfos__bell_ring(lane->producer); /* a result may have to wait until it is taken */
     }
     if (status == TFOS_OK) {
         tfos_schema_free(lane->results_schema);

@@ -192,8 +192,15 @@ static tfos_status connect_any(tfos__dial *dial, const char *host, uint16_t port
         return tfos__fail(error, TFOS_NOT_FOUND, "cannot find the address of %s: %s", dial->peer, gai_strerror(code));
     }
     tfos_status status = TFOS_OK;
+    int64_t left = 0;
     for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-        status = connect_one(dial, each, deadline, error);
+        left++;
+    }
+    for (const struct addrinfo *each = found; each != NULL; each = each->ai_next, left--) {
+        /* An address that is not answered at must leave some time for the others. */
+        int64_t now = tfos__clock_ms();
+        int64_t until = deadline == INT64_MAX ? deadline : now + (deadline - now) / left;
+        status = connect_one(dial, each, until, error);
         if (status == TFOS_OK || status == TFOS_CANCELLED) {
             break;
         }

@@ -72,12 +72,21 @@ tfos_status tfos__feed_begin_epoch(tfos__node_feed *feed, uint64_t number, uint6
     return TFOS_OK;
 }
 
-tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name)
+static tfos__feed_queue *find_queue(const tfos__node_feed *feed, const char *name)
 {
     for (size_t i = 0; i < feed->queue_count; i++) {
         if (strcmp(feed->queues[i].name, name) == 0) {
             return &feed->queues[i];
         }
+    }
+    return NULL;
+}
+
+tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name)
+{
+    tfos__feed_queue *found = find_queue(feed, name);
+    if (found != NULL) {
+        return found;
     }
     if (tfos__array_reserve(&feed->queues, feed->queue_count, &feed->queue_capacity, sizeof *feed->queues, NULL) !=
         TFOS_OK) {
@@ -280,7 +289,7 @@ static bool may_have_lane(const tfos__feed_producer *producer)
 {
     tfos__node_feed *feed = producer->node->feed;
     const tfos__feed_epoch *known = find_epoch(feed, producer->request.id.attempt.feed);
-    const tfos__feed_queue *queue = tfos__feed_queue_of(feed, producer->request.queue);
+    const tfos__feed_queue *queue = find_queue(feed, producer->request.queue); /* a question makes none */
     int64_t bytes = feed->lane_bytes * ((producer->request.flags & TFOS__PACKET_INFERENCE) != 0 ? 2 : 1);
     return known != NULL && known->epoch == producer->request.id.attempt.epoch && queue != NULL && queue->reads &&
            ((feed->memory_used + bytes <= feed->memory_bytes && feed->lane_count < LANES_MOST) ||

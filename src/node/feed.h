@@ -97,6 +97,7 @@ typedef struct tfos__node_feed {
     unsigned refusals_told;       /* … and a bit for each kind that was noted */
     tfos__feed_visitor *visitors; /* those with a lane first */
     tfos__feed_visitor *last_visitor;
+    size_t visitor_count;
     tfos__bell *far_bell;     /* that the child rings for them, and when it starves */
     pthread_t far_thread;     /* sleeps at the bell … */
     bool far_listens;         /* … if there is one … */
@@ -106,10 +107,11 @@ typedef struct tfos__node_feed {
     uv_prepare_t far_prepare; /* before the loop sleeps, visitors who were touched are looked at */
     bool far_touched;         /* some were */
     uv_timer_t far_timer;
-    bool far_leaving; /* the node is about to exit */
-    bool far_told;    /* that somebody was sent away */
-    tfos__bell *bell; /* of the child */
-    int child;        /* our end of the child's socket; -1: there is none */
+    bool far_told_hungry; /* those without a lane think that the program starves */
+    bool far_leaving;     /* the node is about to exit */
+    bool far_told;        /* that somebody was sent away */
+    tfos__bell *bell;     /* of the child */
+    int child;            /* our end of the child's socket; -1: there is none */
     uv_poll_t child_poll;
     bool child_ended;
     tfos__feed_pending *pending;
@@ -160,7 +162,8 @@ void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane);
 /* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
 void tfos__feed_serve_waiting(tfos__node_feed *feed);
 
-/* What is known of a queue; NULL when memory is short. */
+/* What is known of a queue, which is made if it is new: for the words of the child and of the coordinator. NULL when
+ * memory is short. */
 tfos__feed_queue *tfos__feed_queue_of(tfos__node_feed *feed, const char *name);
 
 /* The coordinator has begun an epoch of a feed: producers of it may have lanes. */

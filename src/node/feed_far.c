@@ -28,7 +28,9 @@
 enum {
     HUNGER_MS = 50,          /* between two words about hunger to those who have no lane */
     BACKLOG_BYTES = 1 << 20, /* of results that wait for the network, in one connection */
-    LEAVE_MS = 2000,         /* for what is to be said before the node exits */
+    VISITORS_MOST = 2048,    /* at a time; of all producers the rest is for those on this machine */
+    PIECE_FRAME_BYTES = TFOS__PIECE_BYTES + 1024, /* no task says more at once */
+    LEAVE_MS = 2000,                              /* for what is to be said before the node exits */
 };
 
 struct tfos__feed_visitor {
@@ -48,7 +50,8 @@ struct tfos__feed_visitor {
     uint64_t end_row;        /* of what was committed */
     uint64_t committed;      /* bytes, since the beginning */
     bool ended;              /* it has said that nothing more comes */
-    uint64_t results_sent;   /* bytes, since the beginning … */
+    size_t result_done;      /* bytes of the first result that were sent */
+    uint64_t results_sent;   /* bytes of whole ones, since the beginning … */
     uint64_t results_credit; /* … and for how many the task has room */
     bool results_over;
 
@@ -78,6 +81,7 @@ static void put_first(tfos__feed_visitor *v)
     tfos__node_feed *feed = feed_of(v);
     v->previous = NULL;
     v->next = feed->visitors;
+    feed->visitor_count++;
     *(v->next != NULL ? &v->next->previous : &feed->last_visitor) = v;
     feed->visitors = v;
 }
@@ -87,6 +91,7 @@ static void put_last(tfos__feed_visitor *v)
     tfos__node_feed *feed = feed_of(v);
     v->next = NULL;
     v->previous = feed->last_visitor;
+    feed->visitor_count++;
     *(v->previous != NULL ? &v->previous->next : &feed->visitors) = v;
     feed->last_visitor = v;
 }
@@ -94,6 +99,7 @@ static void put_last(tfos__feed_visitor *v)
 static void take_out(tfos__feed_visitor *v)
 {
     tfos__node_feed *feed = feed_of(v);
+    feed->visitor_count--;
     *(v->previous != NULL ? &v->previous->next : &feed->visitors) = v->next;
     *(v->next != NULL ? &v->next->previous : &feed->last_visitor) = v->previous;
 }
@@ -103,6 +109,32 @@ static void touch(tfos__feed_visitor *v)
 {
     v->dirty = true;
     feed_of(v)->far_touched = true;
+}
+
+/* ---- hunger, for those who have no lane: a hint, that comes and goes quickly ---- */
+
+static void on_hunger(uv_timer_t *timer)
+{
+    const tfos__node *node = timer->data;
+    tfos__node_feed *feed = node->feed;
+    bool hungry = tfos__bell_hungry(feed->bell) != 0;
+    bool changed = hungry != feed->far_told_hungry;
+    feed->far_told_hungry = hungry;
+    for (tfos__feed_visitor *v = feed->last_visitor; changed && v != NULL && v->lane == NULL; v = v->previous) {
+        touch(v);
+    }
+    if (hungry && feed->last_visitor != NULL && feed->last_visitor->lane == NULL) {
+        uv_timer_start(timer, on_hunger, HUNGER_MS, 0);
+    }
+}
+
+static void watch_hunger(tfos__feed_visitor *v)
+{
+    tfos__node_feed *feed = feed_of(v);
+    feed->far_told_hungry = true;
+    if (!uv_is_active((uv_handle_t *)&feed->far_timer)) {
+        uv_timer_start(&feed->far_timer, on_hunger, HUNGER_MS, 0);
+    }
 }
 
 /* ---- what has become of its rows ---- */
@@ -129,6 +161,9 @@ static void say_state(tfos__feed_visitor *v)
     v->said_consumed = counts.consumed_rows;
     v->said_hungry = hungry;
     v->said_flags = flags;
+    if (hungry && v->lane == NULL) {
+        watch_hunger(v); /* nobody rings when it is over */
+    }
     tfos__message_init(&message, TFOS__MESSAGE_LANE_STATE);
     tfos__message_put_number(&message, TFOS__FIELD_COMMITTED, v->committed);
     tfos__message_put_number(&message, TFOS__FIELD_CREDIT, credit);
@@ -140,19 +175,22 @@ static void say_state(tfos__feed_visitor *v)
 
 /* ---- results ---- */
 
-static void send_entry(tfos__feed_visitor *v, const uint8_t *bytes, size_t count)
+/* The next piece of an entry. True: it was the last. */
+static bool send_piece(tfos__feed_visitor *v, const uint8_t *bytes, size_t count)
 {
-    for (size_t at = 0; at < count; at += TFOS__PIECE_BYTES) {
-        size_t piece = count - at < TFOS__PIECE_BYTES ? count - at : TFOS__PIECE_BYTES;
-        tfos__message message;
-        tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
-        tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, count);
-        tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + at, piece);
-        tfos__link_send(v->link, &message);
-    }
+    size_t left = count - v->result_done;
+    size_t piece = left < TFOS__PIECE_BYTES ? left : TFOS__PIECE_BYTES;
+    tfos__message message;
+    tfos__message_init(&message, TFOS__MESSAGE_ENTRY);
+    tfos__message_put_number(&message, TFOS__FIELD_ENTRY_BYTES, count);
+    tfos__message_put_text(&message, TFOS__FIELD_PIECE, (const char *)bytes + v->result_done, piece);
+    tfos__link_send(v->link, &message);
+    v->result_done = piece == left ? 0 : v->result_done + piece;
+    return piece == left;
 }
 
-/* Sends what results there are, as far as the task and the network have room. */
+/* Sends what results there are, as far as the task and the network have room: an entry may be as large as a lane, and
+ * goes out piece by piece, as the network takes them. */
 static tfos_status send_results(tfos__feed_visitor *v, tfos_error *error)
 {
     while (v->results != NULL && !v->results_over && tfos__link_backlog(v->link) < BACKLOG_BYTES) {
@@ -169,10 +207,11 @@ static tfos_status send_results(tfos__feed_visitor *v, tfos_error *error)
         if (v->results_sent + entry.bytes > v->results_credit) {
             break;
         }
-        send_entry(v, bytes, entry.bytes);
-        v->results_sent += entry.bytes;
-        tfos__lane_release(v->results, entry.bytes);
-        tfos__bell_ring(feed_of(v)->bell);
+        if (send_piece(v, bytes, entry.bytes)) {
+            v->results_sent += entry.bytes;
+            tfos__lane_release(v->results, entry.bytes);
+            tfos__bell_ring(feed_of(v)->bell);
+        }
     }
     return TFOS_OK;
 }
@@ -183,8 +222,11 @@ static void on_closed(tfos__link *link, const tfos_error *error, void *context)
 {
     tfos__feed_visitor *v = context;
     tfos__node_feed *feed = feed_of(v);
-    (void)link;
-    (void)error; /* it is gone, whatever it was; its attempt ends, or the next one goes on */
+    /* If it is gone, whatever it was, its attempt ends, or the next one goes on. But a limit is ours. */
+    if (error->status == TFOS_LIMIT) {
+        tfos__node_note(v->base.node, "a task of another host (%s) is cut off: %s", tfos__link_peer(link),
+                        error->message);
+    }
     take_out(v);
     if (!v->left) {
         tfos__feed_lose(&v->base);
@@ -422,17 +464,6 @@ static void on_prepare(uv_prepare_t *handle)
     }
 }
 
-/* Those without a lane hear of hunger now and then, for it comes and goes quickly; it is a hint for them. */
-static void on_hunger(uv_timer_t *timer)
-{
-    const tfos__node *node = timer->data;
-    for (tfos__feed_visitor *v = node->feed->visitors; v != NULL; v = v->next) {
-        if (v->lane == NULL) {
-            touch(v);
-        }
-    }
-}
-
 /* The bell has rung. */
 static void on_bell(uv_async_t *async)
 {
@@ -496,7 +527,7 @@ static tfos__feed_visitor *new_visitor(tfos__node *node, tfos_error *error)
         free(v);
         return NULL;
     }
-    if (!tfos__feed_enlist(&v->base)) {
+    if (feed->visitor_count >= VISITORS_MOST || !tfos__feed_enlist(&v->base)) {
         tfos__fail(error, TFOS_LIMIT, "as many tasks feed this node as can");
         free(v);
         return NULL;
@@ -514,7 +545,8 @@ void tfos__feed_receive_visitor(tfos__node *node, int socket, tfos__tls *tls, tf
         close(socket);
         tfos__tls_free(tls);
         tfos__buffer_reset(plain);
-    } else if (tfos__link_take(&node->loop, socket, tls, plain, &events, v, &v->link, &error) == TFOS_OK) {
+    } else if (tfos__link_take(&node->loop, socket, tls, plain, PIECE_FRAME_BYTES, &events, v, &v->link, &error) ==
+               TFOS_OK) {
         touch(v);
         return;
     } else {

@@ -30,13 +30,17 @@ struct tfos__link {
     tfos__link_events events;
     void *context;
     tfos__buffer plain;
+    size_t frame_bytes; /* most of a message */
     size_t backlog;
     size_t handles; /* that libuv still has */
     bool accepted;
     bool ready;
     bool heard; /* the first message has come */
     bool closing;
-    bool ended; /* handles are being given back */
+    bool lingers; /* see leave_when_sent */
+    bool shut;    /* … it does */
+    bool ended;   /* handles are being given back */
+    uv_shutdown_t shutdown;
     tfos_error error;
     uv_connect_t connect;
     uv_getaddrinfo_t resolve;
@@ -119,6 +123,27 @@ static void on_timeout(uv_timer_t *timer)
     fail(link, &error);
 }
 
+static void on_shut(uv_shutdown_t *request, int code)
+{
+    tfos__link *link = request->handle->data;
+    if (code != 0 && code != UV_ECANCELED) {
+        end(link);
+    }
+}
+
+/* A link that is closing has sent all. What the kernel has of it is lost if something comes from the peer behind our
+ * close; so a link that lingers waits until the peer has closed, or for as long as the timer allows. */
+static void leave_when_sent(tfos__link *link)
+{
+    if (link->backlog > 0 || link->ended || link->shut) {
+        return;
+    }
+    link->shut = link->lingers && uv_shutdown(&link->shutdown, &link->socket.stream, on_shut) == 0;
+    if (!link->shut) {
+        end(link);
+    }
+}
+
 static void on_written(uv_write_t *request, int code)
 {
     outgoing *write = (outgoing *)request;
@@ -128,8 +153,8 @@ static void on_written(uv_write_t *request, int code)
     free(write);
     if (code != 0 && code != UV_ECANCELED) {
         fail_uv(link, code, "cannot send to");
-    } else if (link->closing && link->backlog == 0) {
-        end(link);
+    } else if (link->closing) {
+        leave_when_sent(link);
     } else if (!link->closing && link->backlog == 0 && link->events.drained != NULL) {
         link->events.drained(link, link->context);
     }
@@ -196,7 +221,7 @@ static void became_ready(tfos__link *link)
 
 static size_t frame_limit(const tfos__link *link)
 {
-    return link->accepted && !link->heard ? TFOS__LINK_FIRST_FRAME_BYTES : TFOS__FRAME_BYTES;
+    return link->accepted && !link->heard ? TFOS__LINK_FIRST_FRAME_BYTES : link->frame_bytes;
 }
 
 /* Takes one frame from the front of `plain` at `*offset`. False when there is no whole one, or after a failure. */
@@ -410,6 +435,7 @@ static tfos__link *make(uv_loop_t *loop, const tfos__link_events *events, void *
     uv_timer_init(loop, &link->timer);
     link->timer.data = link;
     link->handles = 2;
+    link->frame_bytes = TFOS__FRAME_BYTES;
     return link;
 }
 
@@ -514,7 +540,7 @@ tfos_status tfos__link_adopt(uv_loop_t *loop, int socket, const tfos__link_event
     return TFOS_OK;
 }
 
-tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain,
+tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain, size_t frame_bytes,
                             const tfos__link_events *events, void *context, tfos__link **out, tfos_error *error)
 {
     tfos_error mine;
@@ -532,6 +558,8 @@ tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__b
     link->plain = *plain;
     *plain = (tfos__buffer){0};
     link->ready = true;
+    link->frame_bytes = frame_bytes;
+    link->lingers = true;
     int code = uv_tcp_open(&link->socket.tcp, socket);
     if (code != 0) {
         close(socket);
@@ -578,6 +606,7 @@ void tfos__link_send(tfos__link *link, const tfos__message *message)
 
 void tfos__link_close(tfos__link *link)
 {
+    enum { LINGER_MS = 2000 };
     if (link->closing) {
         return;
     }
@@ -586,11 +615,10 @@ void tfos__link_close(tfos__link *link)
         tfos__tls_close(link->tls);
         flush_tls(link);
     }
-    if (link->backlog == 0) {
-        end(link);
-    } else if (!link->ended) {
-        /* Whoever does not read must not keep us. */
-        uv_timer_start(&link->timer, on_timeout, 2000, 0);
+    if (!link->ended) {
+        /* Whoever neither reads nor closes must not keep us. */
+        uv_timer_start(&link->timer, on_timeout, LINGER_MS, 0);
+        leave_when_sent(link);
     }
 }
 

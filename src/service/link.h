@@ -42,8 +42,10 @@ tfos_status tfos__link_adopt(uv_loop_t *loop, int socket, const tfos__link_event
                              tfos__link **out, tfos_error *error);
 
 /* Takes over, whatever the result, a TCP connection whose handshake is over: its socket, its TLS, whose context must
- * outlive it, and what was received. Messages that are in that are heard before the call returns. */
-tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain,
+ * outlive it, and what was received. Messages that are in that are heard before the call returns. None has more than
+ * `frame_bytes`. Such a link lingers when it is closed, for two seconds at most: what it has sent arrives, also where
+ * the peer has something to say at the same time. */
+tfos_status tfos__link_take(uv_loop_t *loop, int socket, tfos__tls *tls, tfos__buffer *plain, size_t frame_bytes,
                             const tfos__link_events *events, void *context, tfos__link **out, tfos_error *error);
 
 /* Sends, or notes the failure: `closed` follows. */

@@ -176,6 +176,24 @@ static void test_inference(void **state)
     helper_cluster_close(&it);
 }
 
+/* A result that is larger than what a connection keeps waiting: it goes out piece by piece. */
+static void test_large_results(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000000 };
+    static const char *const settings[] = {"feed.lane_bytes=64MiB", "feed.memory_bytes=512MiB", NULL};
+    helper_cluster it;
+    tfos_feed_options options = helper_feed_of(1);
+    options.inference = true;
+    helper_cluster_open(&it, 1, "infer", ROWS, settings);
+    uint64_t feed = helper_cluster_begin(&it, &options);
+    helper_task task = {
+        .feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = ROWS / 6, .inference = true, .far = true};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    helper_cluster_close(&it);
+}
+
 /* What a task sees of a lane that has no room, for as long as it takes to be sure. */
 typedef struct patient {
     const tfos_feeder *feeder;
@@ -619,6 +637,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_starving_node_elsewhere_is_fed),
         cmocka_unit_test(test_large_rows),
         cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_large_results),
         cmocka_unit_test(test_a_program_that_does_not_read),
         cmocka_unit_test(test_programs_in_lockstep),
         cmocka_unit_test(test_the_cause_is_told),

@@ -294,6 +294,28 @@ static void test_hunger_is_heard(void **state)
     tfos__dial_close(dial);
 }
 
+/* … and that it does not any more, though nobody rings for that. */
+static void test_the_end_of_hunger_is_heard(void **state)
+{
+    (void)state;
+    tfos__message message;
+    helper_fed_node_start(s, "stuck", NULL); /* it takes a batch, and wants no other */
+    helper_fed_node_say_epoch(s, 0);
+    tfos__dial *idle = come("127.0.0.1");
+    do {
+        hear(idle, TFOS__MESSAGE_LANE_STATE, &message);
+    } while (tfos__message_number(&message, TFOS__FIELD_HUNGRY) == 0);
+    tfos__dial *dial = come("127.0.0.1");
+    ask(dial, 0, 0);
+    hear(dial, TFOS__MESSAGE_LANE_GRANTED, &message);
+    send_numbers(dial, 0, 10);
+    do {
+        hear(idle, TFOS__MESSAGE_LANE_STATE, &message);
+    } while (tfos__message_number(&message, TFOS__FIELD_HUNGRY) != 0);
+    tfos__dial_close(dial);
+    tfos__dial_close(idle);
+}
+
 int main(int argc, char **argv)
 {
     helper_program_main(argc, argv);
@@ -302,6 +324,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_results_that_nobody_takes, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_rules, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_hunger_is_heard, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_the_end_of_hunger_is_heard, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
