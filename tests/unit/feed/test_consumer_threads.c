@@ -237,9 +237,9 @@ static void test_results_while_rows_come(void **state)
     }
     pthread_join(task.thread, NULL);
     assert_int_equal(task.received, ROWS);
+    end_producing(&producer); /* it closes its lane behind the last row, and may take its time */
     helper_feed_say(&feed, TFOS__PACKET_END, "", 0);
     assert_true(tfos_feed_ended(input));
-    end_producing(&producer);
     tfos_feed_close(input);
     helper_feed_close(&feed);
 }
