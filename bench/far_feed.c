@@ -189,9 +189,9 @@ static void gather(const tfos_cluster *cluster, uint16_t port, long node, long c
     need(tfos__message_decode(bytes, count, &ticket, &error), "the ticket", &error);
     const uint8_t *key = (const uint8_t *)tfos__message_text(&ticket, TFOS__FIELD_KEY).at;
     double before = swarm_cpu_seconds((pid_t)node);
+    tfos__dial **dials = calloc((size_t)crowd, sizeof *dials);
     for (long i = 0; i < crowd; i++) {
-        tfos__dial *dial;
-        need(tfos__dial_open("127.0.0.1", port, key, TFOS__FEED_PLANE_PURPOSE, WAIT_MS, NULL, &dial, &error),
+        need(tfos__dial_open("127.0.0.1", port, key, TFOS__FEED_PLANE_PURPOSE, WAIT_MS, NULL, &dials[i], &error),
              "a connection", &error);
     }
     sleep(1);
@@ -200,6 +200,10 @@ static void gather(const tfos_cluster *cluster, uint16_t port, long node, long c
     double idle = swarm_cpu_seconds((pid_t)node) - connected;
     printf("\"crowd\": %ld, \"threads\": %ld, \"idle_percent\": %.2f, \"connect_cpu_us\": %.0f}\n", crowd,
            threads_of(node), 100 * idle / IDLE_S, 1e6 * (connected - before) / (double)crowd);
+    for (long i = 0; i < crowd; i++) {
+        tfos__dial_close(dials[i]);
+    }
+    free(dials);
 }
 
 int main(int argc, char **argv)
