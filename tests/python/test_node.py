@@ -205,11 +205,11 @@ def test_help():
     [
         (b"", "stdin ended after 0 of 4 bytes of the orders: the Spark task is gone"),
         (b"\x05\0\0\0ab", "stdin ended after 2 of 5 bytes"),
-        (b"\0\0\0\0", "announce 0 bytes"),
-        (b"\xff\xff\xff\xff", "announce 4294967295 bytes"),
+        (b"\0\0\0\0", "a message does not begin with its type"),
+        (b"\xff\xff\xff\xff", "announced a message of 4294967295 bytes"),
         (b"\x03\0\0\0abc", "the orders on stdin are not understood"),
-        (b"\x02\0\0\0\x08\x01", "expected the message START on stdin, found type 1"),
-        (b"\x02\0\0\0\x08\x14", "expected a cluster key of 32 bytes"),
+        (b"\x02\0\0\0\x08\x05", "expected the message TICKET, found ALIVE"),
+        (b"\x02\0\0\0\x08\x19", "a message TICKET lacks its field KEY"),
     ],
 )
 def test_orders_that_are_nonsense(orders, text):
