@@ -443,8 +443,9 @@ static void accept_at_the_limit(bool far)
         fail_msg("the node has worked for %ld ticks in a second", ticks);
     }
     helper_task_expect_ok(&task, &it);
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, (const int64_t[]){ROWS}, 1, 1);
-    helper_cluster_close(&it);
+    helper_cluster_abandon(&it);
 }
 
 static void test_a_node_at_its_limit_of_files(void **state)

@@ -176,11 +176,12 @@ static void test_whoever_has_the_key_gets_in(void **state)
     if (took > FEW_MS || threads > 32) {
         fail_msg("it took %lld ms, and the node had %zu threads", (long long)took, threads);
     }
+    helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
     assert_int_equal(count_noted(&it, "there are too many that do not show that they have the key"), 1);
     assert_int_equal(count_noted(&it, "has another cluster key, or does not speak tfos"), 1);
     disperse(&them);
-    helper_cluster_close(&it);
+    helper_cluster_abandon(&it);
 }
 
 /* Whether the other end has closed the connection. */
