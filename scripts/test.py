@@ -1,14 +1,16 @@
 """Runs every suite of tests and adds up their counts.
 
-A suite is a list of commands, the last of which runs tests and leaves reports. Suites in C and those on Spark run side
-by side: the latter wait half of the time. Output is shown as it comes, with the suite in front. A suite that
-fails does not stop the others. The last line printed is "N passed, N failed" over all suites; the exit status is 0 only
-if nothing failed. A suite that breaks before it can count, or that runs no test at all, counts as one failure.
+A suite is a list of commands, the last of which runs tests and leaves reports. Suites on Spark and all others run side
+by side: the former wait half of the time. Output is shown as it comes, with the suite in front. A suite that
+fails does not stop the others. The slowest tests are shown at the end. The last line printed is "N passed, N failed"
+over all suites; the exit status is 0 only if nothing failed. A suite that breaks before it can count, or that runs no
+test at all, counts as one failure.
 
     scripts/test [--all] [SUITE…]
 """
 
 import argparse
+import contextlib
 import dataclasses
 import glob
 import os
@@ -33,6 +35,10 @@ ENVIRONMENT = {
     "KERAS_HOME": os.path.join(ROOT, "build", "keras"),
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
+# Python compiles what it imports into the folder above, once. If it may not, every process does so for itself: three
+# quarters of the time that `import tensorflow` takes.
+UNWANTED = {"PYTHONDONTWRITEBYTECODE"}
+SLOWEST = 10
 
 
 @dataclasses.dataclass
@@ -52,6 +58,7 @@ class Suite:
     report: str  # glob of the JUnit files or the text that the last step leaves
     count: object  # a function from the path of a report to a Count
     in_default: bool = True
+    on_spark: bool = False  # one of these runs at a time
     alone: bool = False  # nothing runs beside it
 
 
@@ -105,22 +112,42 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     report = os.path.join(REPORTS, f"{name}.xml")
     run = ["ctest", "--test-dir", f"build/{kind}", "-j", JOBS, "--output-on-failure", "--output-junit", report]
     run += ["--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
-    run += ["-L", label] if label else []
-    return Suite(name, [["scripts/build", kind, *CHECKED, *options], run], report, count_ctest, in_default)
+    build = ["scripts/build", kind, *CHECKED, *options]
+    if label:
+        run += ["-L", label]
+        build = ["env", f"TARGET=tests_{label}", *build]
+    return Suite(name, [build, run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",), variables=()):
+def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",), variables=(), on_spark=True):
     report = os.path.join(REPORTS, f"{name}.xml")
     run = ["env", *variables, f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for pattern in tests:
         run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, pattern)))
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
-    return Suite(name, [*setup, ["scripts/build-python", environment], run], report, count_junit, in_default)
+    steps = [*setup, ["scripts/build-python", environment], run]
+    return Suite(name, steps, report, count_junit, in_default, on_spark)
+
+
+def has_spark(path):
+    """Whether the tests of a file have Spark applications in the process that runs them."""
+    with open(path, encoding="utf-8") as file:
+        return re.search(r"^(import|from) spark_tools\b", file.read(), re.MULTILINE) is not None
+
+
+def python_suites():
+    """What runs on Spark, and beside it what does not."""
+    paths = sorted(glob.glob(os.path.join(ROOT, "tests", "python", "test_*.py")))
+    without = [path for path in paths if not has_spark(path)]
+    return [
+        pytest_suite("python", ".venv", tests=without, on_spark=False),
+        pytest_suite("python-spark", ".venv", tests=[path for path in paths if path not in without]),
+    ]
 
 
 def text_suite(name, steps, in_default=True, alone=False):
     """A suite whose last step prints "N passed, N failed" itself."""
-    return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default, alone)
+    return Suite(name, steps, os.path.join(REPORTS, f"{name}.txt"), count_last_line, in_default, alone=alone)
 
 
 # What may differ between the lines of Spark.
@@ -151,8 +178,8 @@ def all_suites():
         text_suite("tidy", [release, [sys.executable, "tests/tidy/tidy.py"]]),
         ctest_suite("c-asan", "asan"),
         ctest_suite("c-tsan", "tsan", label="threads"),
-        pytest_suite("python", ".venv"),
-        Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit),
+        *python_suites(),
+        Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit, on_spark=True),
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-long", ".venv", in_default=False, variables=["TFOS_TEST_LONG=only"]),
@@ -179,11 +206,12 @@ def abort(name, process, limit_s):
 def run_step(name, command, log, limit_s):
     """Runs a command, shows its output as it comes and keeps it in a file. Returns whether it succeeded."""
     show(name, "$ " + " ".join(command))
+    variables = {**os.environ, **ENVIRONMENT}
     try:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **ENVIRONMENT},
+            env={name: value for name, value in variables.items() if name not in UNWANTED},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -255,11 +283,10 @@ def prepare():
 
 
 def run_all(suites):
-    """Those in C beside those on Spark, then those that need the machine for themselves."""
+    """Those on Spark beside all others, then those that need the machine for themselves."""
     results = []
     beside = [suite for suite in suites if not suite.alone]
-    on_spark = [suite for suite in beside if suite.count is count_junit]
-    tracks = [[suite for suite in beside if suite not in on_spark], on_spark]
+    tracks = [[suite for suite in beside if suite.on_spark == on_spark] for on_spark in (False, True)]
     if all(tracks):
         prepare()
     threads = [threading.Thread(target=run_track, args=(track, results)) for track in tracks]
@@ -269,6 +296,22 @@ def run_all(suites):
         thread.join()
     run_track([suite for suite in suites if suite.alone], results)
     return sorted(results, key=lambda result: suites.index(result[0]))
+
+
+def times_of(suite):
+    """(seconds, name) of what the JUnit files of a suite time: a test, or a program of tests in C."""
+    for path in glob.glob(os.path.join(ROOT, suite.report)):
+        with contextlib.suppress(ElementTree.ParseError):
+            for case in ElementTree.parse(path).iter("testcase"):
+                module = case.get("classname", "").rpartition(".")[2]
+                yield float(case.get("time", 0)), f"{suite.name}: {module} {case.get('name')}"
+
+
+def print_slowest(results):
+    times = [each for suite, _, _ in results if suite.report.endswith(".xml") for each in times_of(suite)]
+    print(f"\nThe {SLOWEST} slowest tests:")
+    for seconds, name in sorted(times, reverse=True)[:SLOWEST]:
+        print(f"{seconds:6.1f} s   {name}")
 
 
 def print_summary(results):
@@ -292,7 +335,9 @@ def main():
     os.makedirs(REPORTS, exist_ok=True)
     shutil.rmtree(ENVIRONMENT["TMPDIR"], ignore_errors=True)
     os.makedirs(ENVIRONMENT["TMPDIR"])
-    sys.exit(0 if print_summary(run_all(suites)) else 1)
+    results = run_all(suites)
+    print_slowest(results)
+    sys.exit(0 if print_summary(results) else 1)
 
 
 if __name__ == "__main__":
