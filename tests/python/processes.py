@@ -1,9 +1,12 @@
-"""Processes as /proc shows them: who has started whom, and what those of a test that hangs are doing."""
+"""Processes as /proc shows them: who has started whom, what those of a test that hangs do. And the options of JVMs."""
 
 import contextlib
 import glob
 import os
 import subprocess
+
+# For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _read(path):

@@ -14,6 +14,7 @@ import time
 import uuid
 
 import pyspark
+from processes import JAVA_OPTIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -22,10 +23,6 @@ SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExc
 
 # In the environment of every process that a test starts, by which those that outlive it are found.
 MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4().hex
-
-
-# For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def spark_home(folder):

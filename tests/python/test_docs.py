@@ -11,6 +11,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from processes import JAVA_OPTIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md", "docs/records.md", "docs/cluster.md", "docs/feed.md", "docs/ps.md", "docs/status.md"]
@@ -27,6 +28,7 @@ def text_of(page):
 def environment():
     found = dict(os.environ)
     found["PATH"] = os.path.dirname(sys.executable) + os.pathsep + found["PATH"]
+    found["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
     return found
 
 
