@@ -1,0 +1,59 @@
+"""scripts/test: which suite a file of tests belongs to, what the processes of a suite are given, what is shown at the
+end."""
+
+import glob
+import importlib.util
+import os
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture(scope="module")
+def runner():
+    spec = importlib.util.spec_from_file_location("runner", os.path.join(ROOT, "scripts", "test.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["runner"] = module  # where its classes look for themselves
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["runner"]
+
+
+def test_every_file_is_run_once(runner):
+    ran = [word for suite in runner.python_suites() for word in suite.steps[-1] if word.startswith("tests/python/")]
+    files = [os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, "tests", "python", "test_*.py"))]
+    assert sorted(ran) == sorted(files)
+
+
+def test_suites_on_spark_are_those_with_applications_of_spark(runner):
+    suites = {suite.name: suite for suite in runner.python_suites()}
+    assert "tests/python/test_rows.py" in suites["python"].steps[-1] and not suites["python"].on_spark
+    assert "tests/python/test_cluster.py" in suites["python-spark"].steps[-1] and suites["python-spark"].on_spark
+
+
+def test_what_python_compiles_is_kept(runner, tmp_path, monkeypatch):
+    """Whatever the environment says: else each process that imports TensorFlow compiles it."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    log = tmp_path / "log"
+    look = "import sys; print(sys.dont_write_bytecode, sys.pycache_prefix)"
+    assert runner.run_step("x", [sys.executable, "-c", look], log, 60)
+    assert log.read_text() == f"False {os.path.join(ROOT, 'build', 'pycache')}\n"
+
+
+def test_the_slowest_tests_are_shown_in_order(runner, tmp_path, capsys):
+    def suite(name, times):
+        cases = "".join(f'<testcase classname="a.{name}_module" name="n{t}" time="{t}"/>' for t in times)
+        (tmp_path / f"{name}.xml").write_text(f"<testsuite>{cases}</testsuite>")
+        return runner.Suite(name, [], str(tmp_path / f"{name}.xml"), runner.count_junit)
+
+    (tmp_path / "broken.xml").write_text("<testsuite>")
+    suites = [suite("few", [0.5, 99]), suite("many", range(20)), suite("none", [])]
+    suites.append(runner.Suite("broken", [], str(tmp_path / "broken.xml"), runner.count_junit))
+    suites.append(runner.Suite("text", [], str(tmp_path / "text.txt"), runner.count_last_line))
+    runner.print_slowest([(each, runner.Count(), 1.0) for each in suites])
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[1] == "The 10 slowest tests:" and lines[12:] == [""]
+    assert lines[2].split() == ["99.0", "s", "few:", "few_module", "n99"]
+    assert [line.split()[-1] for line in lines[3:12]] == [f"n{t}" for t in range(19, 10, -1)]
