@@ -25,6 +25,10 @@ SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExc
 MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4().hex
 
 
+# Variables that a JVM reads once.
+FOLDERS = ("SPARK_HOME", "SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR")
+
+
 def spark_home(folder):
     """A SPARK_HOME of links to the real one: local-cluster works below it, whatever SPARK_WORKER_DIR says."""
     real = os.path.dirname(pyspark.__file__)
@@ -60,7 +64,10 @@ def environment(folder):
 @contextlib.contextmanager
 def spark_context(master, folder, executors=None, conf=()):
     """A context of this process; waits until `executors` are there. The first one's JVM and folders serve them all."""
-    os.environ.update(environment(folder))
+    variables = environment(folder)
+    if pyspark.SparkContext._gateway is not None:
+        variables = {name: value for name, value in variables.items() if name not in FOLDERS}
+    os.environ.update(variables)
     settings = pyspark.SparkConf().setMaster(master).setAppName("tests")
     settings.set("spark.ui.enabled", "false").set("spark.executor.memory", "512m")
     settings.set("spark.ui.showConsoleProgress", "false")

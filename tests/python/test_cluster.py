@@ -286,7 +286,7 @@ def test_ps_ends_when_the_workers_have(sc, tmp_path):
     wait_for(lambda: not node_processes(), 5)
 
 
-def test_spark_mode_gives_the_slots_back(sc):
+def test_spark_mode_gives_the_slots_back(sc, tmp_path):
     """The nodes go on while other jobs use the slots; shutdown ends them."""
 
     def main(args, ctx):
@@ -296,7 +296,7 @@ def test_spark_mode_gives_the_slots_back(sc):
         while not os.path.exists(args):
             time.sleep(0.05)
 
-    flag = os.path.join(os.environ["SPARK_LOCAL_DIRS"], "flag")
+    flag = str(tmp_path / "flag")
     cluster = TFCluster.run(sc, main, flag, 2, 0, input_mode=TFCluster.InputMode.SPARK)
     assert sc.parallelize(range(10), 2).sum() == 45
     assert len(marked_processes("tensorflowonspark._child")) == 2
