@@ -10,12 +10,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import processes
 import pytest
-from processes import JAVA_OPTIONS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md", "docs/records.md", "docs/cluster.md", "docs/feed.md", "docs/ps.md", "docs/status.md"]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECONDS = 200  # for a command: less than a test has, so that what hangs can be shown
 CHECK_SCHEMA = "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])"
 C_FRAME = "#include <stdio.h>\n#include <tfos.h>\nint main(void)\n{\n%s\nreturn status == TFOS_END ? 0 : 1;\n}\n"
 
@@ -28,7 +29,7 @@ def text_of(page):
 def environment():
     found = dict(os.environ)
     found["PATH"] = os.path.dirname(sys.executable) + os.pathsep + found["PATH"]
-    found["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS
+    found["JDK_JAVA_OPTIONS"] = processes.JAVA_OPTIONS
     return found
 
 
@@ -46,7 +47,10 @@ def run(arguments, folder, text=None):
     process = subprocess.Popen(arguments, cwd=folder, env=environment(), start_new_session=True, **streams)
     with process:
         try:
-            output, errors = process.communicate(text, timeout=300)
+            output, errors = process.communicate(text, timeout=SECONDS)
+        except subprocess.TimeoutExpired as error:
+            told = [stream and stream.decode(errors="replace") for stream in (error.stdout, error.stderr)]
+            pytest.fail(f"{arguments}: not done after {SECONDS} s\n{told}\n{text}\n{processes.report()}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
