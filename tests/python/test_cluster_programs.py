@@ -114,6 +114,7 @@ def test_spark_connect_is_refused(tmp_path):
                     print("refused:", error)
         spark.stop()
         """,
+        variables={"SPARK_TESTING": "1"},  # its server takes any port; else it is always the same one
     )
     assert code == 0, err
     refused = [line for line in out.splitlines() if line.startswith("refused:")]
