@@ -225,18 +225,24 @@ static PyObject *cluster_set_slots(cluster_object *self, PyObject *args)
     return cluster_end(self, status, &error);
 }
 
-static PyObject *cluster_ask(cluster_object *self, PyObject *unused)
+/* An order without arguments. */
+static PyObject *cluster_order(cluster_object *self, tfos_status (*order)(tfos_cluster *, tfos_error *))
 {
-    (void)unused;
     tfos_error error;
     tfos_status status;
     if (!cluster_begin(self)) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_request_status(self->cluster, &error);
+    status = order(self->cluster, &error);
     Py_END_ALLOW_THREADS
     return cluster_end(self, status, &error);
+}
+
+static PyObject *cluster_ask(cluster_object *self, PyObject *unused)
+{
+    (void)unused;
+    return cluster_order(self, tfos_cluster_request_status);
 }
 
 static PyObject *cluster_finish(cluster_object *self, PyObject *args)
@@ -360,15 +366,7 @@ static PyObject *cluster_feed_close(cluster_object *self, PyObject *args)
 static PyObject *cluster_end_of_feed(cluster_object *self, PyObject *unused)
 {
     (void)unused;
-    tfos_error error;
-    tfos_status status;
-    if (!cluster_begin(self)) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    status = tfos_cluster_end_feeds(self->cluster, &error);
-    Py_END_ALLOW_THREADS
-    return cluster_end(self, status, &error);
+    return cluster_order(self, tfos_cluster_end_feeds);
 }
 
 static PyObject *cluster_close(cluster_object *self, PyObject *unused)

@@ -155,7 +155,7 @@ static void on_written(uv_write_t *request, int code)
         fail_uv(link, code, "cannot send to");
     } else if (link->closing) {
         leave_when_sent(link);
-    } else if (!link->closing && link->backlog == 0 && link->events.drained != NULL) {
+    } else if (link->backlog == 0 && link->events.drained != NULL) {
         link->events.drained(link, link->context);
     }
 }

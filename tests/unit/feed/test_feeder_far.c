@@ -20,6 +20,7 @@
 #include "column/batch.h"
 #include "feed/feeder.h"
 #include "helper_cluster.h"
+#include "helper_process.h"
 
 enum { FEW_MS = 20000 };
 
@@ -400,24 +401,6 @@ static void test_a_quiet_task(void **state)
     helper_cluster_abandon(&it);
 }
 
-/* Processor time that a process has taken, in clock ticks. */
-static long ticks_of(long pid)
-{
-    char path[64];
-    char text[1024] = "";
-    unsigned long user = 0;
-    unsigned long system = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(text, sizeof text, file));
-    fclose(file);
-    const char *behind = strrchr(text, ')');
-    assert_non_null(behind);
-    assert_int_equal(sscanf(behind, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
-    return (long)(user + system);
-}
-
 /* A node that has as many files as it may have: tasks wait in line, and it does not spin meanwhile. */
 static void accept_at_the_limit(bool far)
 {
@@ -435,9 +418,9 @@ static void accept_at_the_limit(bool far)
     helper_task task = {.feed = feed, .attempt = 1, .rows = ROWS, .batch_rows = 100, .far = far};
     helper_task_start(&task, &it);
     helper_cluster_pump(&it, 300);
-    long ticks = ticks_of(node);
+    long ticks = helper_process_ticks(node);
     helper_cluster_pump(&it, 1000);
-    ticks = ticks_of(node) - ticks;
+    ticks = helper_process_ticks(node) - ticks;
     assert_int_equal(prlimit((pid_t)node, RLIMIT_NOFILE, &before, NULL), 0);
     if (ticks > sysconf(_SC_CLK_TCK) / 4) {
         fail_msg("the node has worked for %ld ticks in a second", ticks);

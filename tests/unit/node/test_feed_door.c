@@ -1,7 +1,6 @@
 /* The port at which a node is fed by tasks of other hosts, and those who come there without the key: silent ones, ones
  * that talk nonsense, and ones that never finish what they have begun. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -24,6 +23,7 @@
 #include "feed/feeder.h"
 #include "helper_cluster.h"
 #include "helper_nodes.h"
+#include "helper_process.h"
 
 enum { FEW_MS = 20000, KINDS = 5 };
 
@@ -110,20 +110,6 @@ static bool knock(crowd *them, size_t number, size_t kinds)
     return true;
 }
 
-static size_t threads_of(long pid)
-{
-    char path[64];
-    size_t count = 0;
-    snprintf(path, sizeof path, "/proc/%ld/task", pid);
-    DIR *threads = opendir(path);
-    assert_non_null(threads);
-    for (const struct dirent *each = readdir(threads); each != NULL; each = readdir(threads)) {
-        count += each->d_name[0] != '.' ? 1 : 0;
-    }
-    closedir(threads);
-    return count;
-}
-
 /* How often the logs of the nodes have this text. */
 static size_t count_noted(const helper_cluster *it, const char *text)
 {
@@ -170,7 +156,7 @@ static void test_whoever_has_the_key_gets_in(void **state)
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
     int64_t took = tfos__clock_ms() - began;
-    size_t threads = threads_of(helper_cluster_node_pid(&it));
+    size_t threads = helper_process_threads(helper_cluster_node_pid(&it));
     kill(more, SIGKILL);
     waitpid(more, NULL, 0);
     if (took > FEW_MS || threads > 32) {

@@ -1,6 +1,5 @@
 /* Producers elsewhere at a node, played over TLS: a thousand of them, of IPv4 and IPv6, that cost no thread and, while
  * they wait, no time; results that nobody takes; and those who do not keep to the rules. */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +18,7 @@
 #include "helper_cluster.h"
 #include "helper_fed_node.h"
 #include "helper_feed.h"
+#include "helper_process.h"
 
 enum { FEW_MS = 20000 };
 
@@ -130,32 +130,9 @@ static void expect_cut_off(tfos__dial *dial)
 
 /* ---- what the node costs ---- */
 
-static size_t threads_of_node(void)
-{
-    char path[64];
-    size_t count = 0;
-    snprintf(path, sizeof path, "/proc/%lu/task", (unsigned long)s->it.node_pid);
-    DIR *threads = opendir(path);
-    assert_non_null(threads);
-    for (const struct dirent *each = readdir(threads); each != NULL; each = readdir(threads)) {
-        count += each->d_name[0] != '.' ? 1 : 0;
-    }
-    closedir(threads);
-    return count;
-}
-
 static long cpu_ms_of_node(void)
 {
-    char path[64];
-    unsigned long user = 0;
-    unsigned long system_ticks = 0;
-    snprintf(path, sizeof path, "/proc/%lu/stat", (unsigned long)s->it.node_pid);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system_ticks),
-                     2);
-    fclose(file);
-    return (long)(user + system_ticks) * 1000 / sysconf(_SC_CLK_TCK);
+    return helper_process_ticks((long)s->it.node_pid) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
 /* ---- stories ---- */
@@ -182,7 +159,7 @@ static void test_a_thousand(void **state)
     long before = cpu_ms_of_node();
     helper_run_for(&s->it, IDLE_MS);
     long idle = cpu_ms_of_node() - before;
-    size_t threads = threads_of_node();
+    size_t threads = helper_process_threads((long)s->it.node_pid);
     if (threads > 8 || idle > IDLE_MS / 20) {
         fail_msg("the node has %zu threads, and took %ld ms of %d without anything to do", threads, idle, IDLE_MS);
     }
