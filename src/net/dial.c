@@ -10,12 +10,14 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "net/frame.h"
+#include "net/machine.h"
 
 enum { SLICE_MS = 100, RECEIVE_BYTES = 65536, SEND_MS = 60000 };
 
@@ -171,22 +173,14 @@ static tfos_status connect_one(tfos__dial *dial, const struct addrinfo *address,
     return code == 0 ? TFOS_OK : tfos__fail_errno(error, code, "cannot connect to %s", dial->peer);
 }
 
-/* An address of IPv6 may come in brackets, as Spark writes it. */
-static void without_brackets(const char *host, char out[256])
-{
-    size_t bytes = strlen(host);
-    bool bracketed = bytes > 2 && host[0] == '[' && host[bytes - 1] == ']';
-    snprintf(out, 256, "%.*s", (int)(bracketed ? bytes - 2 : bytes), host + (bracketed ? 1 : 0));
-}
-
 static tfos_status connect_any(tfos__dial *dial, const char *host, uint16_t port, int64_t deadline, tfos_error *error)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     char service[8];
-    char name[256];
+    char name[TFOS__HOST_BYTES];
     snprintf(service, sizeof service, "%u", port);
-    without_brackets(host, name);
+    tfos__host_bare(host, name);
     int code = getaddrinfo(name, service, &hints, &found);
     if (code != 0) {
         return tfos__fail(error, TFOS_NOT_FOUND, "cannot find the address of %s: %s", dial->peer, gai_strerror(code));
@@ -295,6 +289,73 @@ void tfos__dial_close(tfos__dial *dial)
 int tfos__dial_socket(const tfos__dial *dial)
 {
     return dial->socket;
+}
+
+/* ---- bytes without waiting ---- */
+
+enum { PUSH_BYTES = 1 << 18 }; /* that are encrypted and not yet sent */
+
+/* Sends as much as the network takes now. */
+static tfos_status send_some(tfos__dial *dial, tfos_error *error)
+{
+    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
+    size_t sent = 0;
+    while (sent < dial->out.size) {
+        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (count < 0) {
+            return tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
+        }
+        sent += (size_t)count;
+    }
+    tfos__buffer_shift(&dial->out, sent);
+    return TFOS_OK;
+}
+
+tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, size_t *taken, tfos_error *error)
+{
+    size_t room = dial->out.size < PUSH_BYTES ? PUSH_BYTES - dial->out.size : 0;
+    size_t some = count < room ? count : room;
+    if (some > 0) {
+        TFOS_TRY(tfos__tls_send(dial->tls, bytes, some, error));
+    }
+    *taken = some;
+    return send_some(dial, error);
+}
+
+tfos_status tfos__dial_pull(tfos__dial *dial, void *into, size_t count, size_t *got, tfos_error *error)
+{
+    tfos__buffer_shift(&dial->plain, dial->plain_used);
+    dial->plain_used = 0;
+    *got = 0;
+    if (dial->plain.size == 0 && count > 0) {
+        tfos_status status = receive_some(dial, error);
+        if (status == TFOS_END) {
+            return TFOS_OK;
+        }
+        TFOS_TRY(status);
+        TFOS_TRY(send_some(dial, error)); /* an alert, or what the handshake owes */
+    }
+    size_t some = count < dial->plain.size ? count : dial->plain.size;
+    if (some == 0 && count > 0 && dial->ended) {
+        return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
+    }
+    if (some > 0) {
+        memcpy(into, dial->plain.data, some);
+        tfos__buffer_shift(&dial->plain, some);
+    }
+    *got = some;
+    return TFOS_OK;
+}
+
+short tfos__dial_events(const tfos__dial *dial)
+{
+    return dial->out.size > 0 ? POLLIN | POLLOUT : POLLIN;
 }
 
 /* ---- messages ---- */

@@ -35,6 +35,13 @@ int tfos__dial_socket(const tfos__dial *dial);
 /* Sends it all; takes in what comes meanwhile. IO: the peer is gone, or has read nothing for a minute. */
 tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos_error *error);
 
+/* Bytes instead of messages, for both ends that know what comes: nobody waits here. `push` takes some of them, as many
+ * as there is room for at the moment, and `pull` gives some of those that have come; 0 means: wait for what `events`
+ * says, together with others. What was received behind the last message is the first to be pulled. */
+tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, size_t *taken, tfos_error *error);
+tfos_status tfos__dial_pull(tfos__dial *dial, void *into, size_t count, size_t *got, tfos_error *error);
+short tfos__dial_events(const tfos__dial *dial);
+
 /* The next message; it lives until the next call of any of these functions. `timeout_ms` -1: as long as it takes; 0:
  * what has come. END: none has come in time. IO: the peer is gone. */
 tfos_status tfos__dial_receive(tfos__dial *dial, int64_t timeout_ms, tfos__message *out, tfos_error *error);

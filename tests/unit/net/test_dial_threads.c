@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -147,6 +148,85 @@ static void test_both_talk_at_once(void **state)
     close_two(talkers[0].dial, talkers[1].dial, &server);
 }
 
+enum { STREAM_BYTES = (6 << 20) + 12345 };
+
+static uint8_t byte_at(uint64_t first, size_t i)
+{
+    return (uint8_t)((i * 2654435761u + first) >> 13);
+}
+
+/* Sends and receives at the same time, and waits only when neither can be done. */
+static tfos_status stream(talker *self)
+{
+    uint8_t bytes[10000];
+    uint64_t other = self->first == 0 ? 1000 : 0;
+    size_t sent = 0;
+    size_t received = 0;
+    while (sent < STREAM_BYTES || received < STREAM_BYTES || (tfos__dial_events(self->dial) & POLLOUT) != 0) {
+        size_t count = STREAM_BYTES - sent < sizeof bytes ? STREAM_BYTES - sent : sizeof bytes;
+        size_t moved;
+        size_t got;
+        for (size_t i = 0; i < count; i++) {
+            bytes[i] = byte_at(self->first, sent + i);
+        }
+        TFOS_TRY(tfos__dial_push(self->dial, bytes, count, &moved, &self->error));
+        sent += moved;
+        count = STREAM_BYTES - received < sizeof bytes ? STREAM_BYTES - received : sizeof bytes;
+        TFOS_TRY(tfos__dial_pull(self->dial, bytes, count, &got, &self->error));
+        for (size_t i = 0; i < got; i++) {
+            if (bytes[i] != byte_at(other, received + i)) {
+                return TFOS_CORRUPT;
+            }
+        }
+        received += got;
+        struct pollfd wait = {.fd = tfos__dial_socket(self->dial), .events = tfos__dial_events(self->dial)};
+        if (moved == 0 && got == 0 && poll(&wait, 1, FEW_MS) <= 0) {
+            return TFOS_END;
+        }
+    }
+    return TFOS_OK;
+}
+
+static void *stream_in_thread(void *context)
+{
+    talker *self = context;
+    self->status = stream(self);
+    return NULL;
+}
+
+/* Bytes behind messages, in both directions and more than the network holds; then one leaves. */
+static void test_bytes_without_messages(void **state)
+{
+    (void)state;
+    answerer server = {0};
+    talker talkers[2] = {{.first = 0}, {.first = 1000}};
+    pthread_t threads[2];
+    tfos_error error;
+    uint8_t byte;
+    size_t got = 0;
+    connect_two(&talkers[0].dial, &talkers[1].dial, &server);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, stream_in_thread, &talkers[i]), 0);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        if (talkers[i].status != TFOS_OK) {
+            fail_msg("end %zu: %d, %s", i, talkers[i].status, talkers[i].error.message);
+        }
+    }
+    assert_int_equal(tfos__dial_pull(talkers[1].dial, &byte, 1, &got, &error), TFOS_OK);
+    assert_int_equal(got, 0);
+    tfos__dial_close(talkers[0].dial);
+    tfos_status status = TFOS_OK;
+    for (int i = 0; status == TFOS_OK && i < 100; i++) {
+        struct pollfd wait = {.fd = tfos__dial_socket(talkers[1].dial), .events = POLLIN};
+        poll(&wait, 1, FEW_MS);
+        status = tfos__dial_pull(talkers[1].dial, &byte, 1, &got, &error);
+    }
+    assert_int_equal(status, TFOS_IO);
+    close_two(NULL, talkers[1].dial, &server);
+}
+
 /* The last words of a peer that has left are heard, also by one who finds out when it cannot send. */
 static void test_last_words(void **state)
 {
@@ -180,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_talk_at_once),
+        cmocka_unit_test(test_bytes_without_messages),
         cmocka_unit_test(test_last_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,45 @@
+/* Carrying out calls: what one worker does for each, together with the others. A machine without threads of its own;
+ * whoever has it calls it from one thread at a time. */
+#ifndef TFOS_COLLECTIVE_RUN_H
+#define TFOS_COLLECTIVE_RUN_H
+
+#include "collective/board.h"
+#include "collective/call.h"
+
+typedef struct tfos__runner tfos__runner;
+
+/* How a worker is called in messages: "worker:1 on host". */
+typedef const char *tfos__runner_name(void *context, size_t rank);
+
+typedef struct tfos__runner_options {
+    tfos__board *board; /* stays the caller's, and outlives the runner */
+    size_t rank;
+    tfos__runner_name *name;
+    tfos__board_look *look; /* whether those that are waited for still live */
+    void *context;          /* of both */
+} tfos__runner_options;
+
+tfos_status tfos__runner_new(const tfos__runner_options *options, tfos__runner **out, tfos_error *error);
+void tfos__runner_free(tfos__runner *runner);
+
+/* What came of a call. */
+typedef struct tfos__outcome {
+    double weight;       /* of all workers */
+    size_t contributors; /* workers whose weight is not 0 */
+    size_t gathered_count;
+    uint64_t *rows;     /* for each part that was gathered, and each worker: its first dimension */
+    uint8_t **gathered; /* … and all of it, in the order of workers */
+} tfos__outcome;
+
+void tfos__outcome_reset(tfos__outcome *outcome);
+
+/* Goes through with a call that all others make as well, or have joined before. MISMATCH: another worker does something
+ * else; it names both. Whatever fails, nothing more can come of the runner, nor of those of the others. */
+tfos_status tfos__runner_call(tfos__runner *runner, const tfos__call *call, double weight, size_t root,
+                              tfos__outcome *out, tfos_error *error);
+
+/* Takes part in the calls of the others with nothing of its own, until all have joined. *last is the one that did last,
+ * the first of them if several did at once. */
+tfos_status tfos__runner_join(tfos__runner *runner, size_t *last, tfos_error *error);
+
+#endif
