@@ -11,7 +11,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, RelWithDebInfo or Release" FORCE)
 endif()
 # Asserts guard against wrong use of the API and stay on: they cost nothing that can be measured.
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
+if(TFOS_SANITIZE)
+  # They compile in two thirds of the time, and still tell lines; less is optimised away before it is checked.
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g1" CACHE STRING "" FORCE)
+else()
+  set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
+endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2" CACHE STRING "" FORCE)
 
 add_library(tfos_compile INTERFACE)

@@ -1,10 +1,10 @@
 """Runs every suite of tests and adds up their counts.
 
-A suite is a list of commands, the last of which runs tests and leaves reports. Suites on Spark and all others run side
-by side: the former wait half of the time. Output is shown as it comes, with the suite in front. A suite that
-fails does not stop the others. The slowest tests are shown at the end. The last line printed is "N passed, N failed"
-over all suites; the exit status is 0 only if nothing failed. A suite that breaks before it can count, or that runs no
-test at all, counts as one failure.
+A suite is a list of commands, the last of which runs tests and leaves reports. Suites run on tracks, side by side: one
+for those in C, one for each of those in Python, which wait half of their time. Output is shown as it comes, with the
+suite in front. A suite that fails does not stop the others. The slowest tests are shown at the end. The last line
+printed is "N passed, N failed" over all suites; the exit status is 0 only if nothing failed. A suite that breaks before
+it can count, or that runs no test at all, counts as one failure.
 
     scripts/test [--all] [SUITE…]
 """
@@ -58,7 +58,7 @@ class Suite:
     report: str  # glob of the JUnit files or the text that the last step leaves
     count: object  # a function from the path of a report to a Count
     in_default: bool = True
-    on_spark: bool = False  # one of these runs at a time
+    track: str = ""  # one suite of each runs at a time
     alone: bool = False  # nothing runs beside it
 
 
@@ -119,14 +119,14 @@ def ctest_suite(name, kind, label=None, in_default=True, options=()):
     return Suite(name, [build, run], report, count_ctest, in_default)
 
 
-def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",), variables=(), on_spark=True):
+def pytest_suite(name, environment, setup=(), in_default=True, tests=("tests/python",), variables=(), track="feed"):
     report = os.path.join(REPORTS, f"{name}.xml")
     run = ["env", *variables, f"{environment}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for pattern in tests:
         run += sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROOT, pattern)))
     run += [f"--junitxml={report}", f"--basetemp=build/tmp/{name}"]
-    steps = [*setup, ["scripts/build-python", environment], run]
-    return Suite(name, steps, report, count_junit, in_default, on_spark)
+    steps = [*setup, ["scripts/spark-archive", environment], ["scripts/build-python", environment], run]
+    return Suite(name, steps, report, count_junit, in_default, track)
 
 
 def has_spark(path):
@@ -136,12 +136,14 @@ def has_spark(path):
 
 
 def python_suites():
-    """What runs on Spark, and beside it what does not."""
+    """What runs on Spark, in halves that take about the same time, and beside it what does not."""
     paths = sorted(glob.glob(os.path.join(ROOT, "tests", "python", "test_*.py")))
-    without = [path for path in paths if not has_spark(path)]
+    on_spark = [path for path in paths if has_spark(path)]
+    feed = [path for path in on_spark if os.path.basename(path).startswith("test_feed")]
     return [
-        pytest_suite("python", ".venv", tests=without, on_spark=False),
-        pytest_suite("python-spark", ".venv", tests=[path for path in paths if path not in without]),
+        pytest_suite("python", ".venv", tests=[path for path in paths if path not in on_spark], track="python"),
+        pytest_suite("python-cluster", ".venv", tests=[path for path in on_spark if path not in feed], track="cluster"),
+        pytest_suite("python-feed", ".venv", tests=feed),
     ]
 
 
@@ -158,8 +160,11 @@ ON_SPARK = ("tests/python/test_cluster*.py", "tests/python/test_feed*.py")
 ON_LANES = ("tests/python/test_feed_dataset.py",)
 
 
-# What several suites are made from; when it is there, their own steps find nothing to do.
-PREPARATION = [["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"], ["scripts/build-python", ".venv"]]
+# What several suites are made from, each list beside the others; when it is there, their own steps find nothing to do.
+PREPARATION = [
+    [["scripts/build", "release", *CHECKED, "-DTFOS_JVM=ON"], ["scripts/build-python", ".venv"]],
+    [["scripts/spark-archive", ".venv"]],
+]
 
 _output = threading.Lock()
 
@@ -179,11 +184,11 @@ def all_suites():
         ctest_suite("c-asan", "asan"),
         ctest_suite("c-tsan", "tsan", label="threads"),
         *python_suites(),
-        Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit, on_spark=True),
+        Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit, track="feed"),
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
         pytest_suite("python-long", ".venv", in_default=False, variables=["TFOS_TEST_LONG=only"]),
-        pytest_suite("python-oldest-tensorflow", "build/venv-oldest", setup=oldest, in_default=False),
+        pytest_suite("python-oldest-tensorflow", "build/venv-oldest", oldest, False, track="cluster"),
         pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK, ["TFOS_TEST_LONG=all"]),
         pytest_suite("python-storms", ".venv", in_default=False, tests=storm_test, variables=storms),
         pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
@@ -275,25 +280,30 @@ def run_track(suites, results):
         results.append((suite, count, time.monotonic() - start))
 
 
-def prepare():
-    log = os.path.join(REPORTS, "preparation.txt")
-    open(log, "wb").close()
-    if not all(run_step("preparation", step, log, STEP_LIMIT_S) for step in PREPARATION):
+def prepare(steps, log):
+    if not all(run_step("preparation", step, log, STEP_LIMIT_S) for step in steps):
         show("preparation", "failed; the suites try it for themselves, and fail")
 
 
-def run_all(suites):
-    """Those on Spark beside all others, then those that need the machine for themselves."""
-    results = []
-    beside = [suite for suite in suites if not suite.alone]
-    tracks = [[suite for suite in beside if suite.on_spark == on_spark] for on_spark in (False, True)]
-    if all(tracks):
-        prepare()
-    threads = [threading.Thread(target=run_track, args=(track, results)) for track in tracks]
+def run_side_by_side(work, calls):
+    threads = [threading.Thread(target=work, args=arguments) for arguments in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def run_all(suites):
+    """The tracks side by side, then those that need the machine for themselves."""
+    results = []
+    beside = [suite for suite in suites if not suite.alone]
+    names = dict.fromkeys(suite.track for suite in beside)
+    tracks = [[suite for suite in beside if suite.track == name] for name in names]
+    if len(tracks) > 1:
+        log = os.path.join(REPORTS, "preparation.txt")
+        open(log, "wb").close()
+        run_side_by_side(prepare, [(steps, log) for steps in PREPARATION])
+    run_side_by_side(run_track, [(track, results) for track in tracks])
     run_track([suite for suite in suites if suite.alone], results)
     return sorted(results, key=lambda result: suites.index(result[0]))
 

@@ -4,9 +4,15 @@ import contextlib
 import glob
 import os
 import subprocess
+import sys
 
-# For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time,
+# and so does reading the classes of Spark, if scripts/spark-archive was not run. A JVM with other jars says nothing.
+ARCHIVE = os.path.join(sys.prefix, "spark-classes.jsa")
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:disable -Xlog:all=error:stderr"
+)
 
 
 def _read(path):

@@ -29,31 +29,32 @@ MARK = os.environ.get("TFOS_TEST_MARK_GIVEN") or "TFOS_TEST_MARK=" + uuid.uuid4(
 FOLDERS = ("SPARK_HOME", "SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR")
 
 
-def spark_home(folder):
-    """A SPARK_HOME of links to the real one: local-cluster works below it, whatever SPARK_WORKER_DIR says."""
+def spark_home(folder, archives=False):
+    """A SPARK_HOME of links to the real one: local-cluster works below it, whatever SPARK_WORKER_DIR says. It has no
+    folder of settings, which would be first among the places of classes and not be that of the archive; nor, unless
+    asked for, archives of Python files, which every process would compile for itself: an environment with PySpark has
+    the same files."""
     real = os.path.dirname(pyspark.__file__)
     home = os.path.join(folder, "spark-home")
     os.makedirs(home, exist_ok=True)
-    for name in ("bin", "jars", "python", "sbin"):
+    os.makedirs(os.path.join(home, "python"), exist_ok=True)
+    for name in ("bin", "jars", "sbin", "python/pyspark", *(["python/lib"] if archives else [])):
         with contextlib.suppress(FileExistsError):
             os.symlink(os.path.join(real, name), os.path.join(home, name))
-    os.makedirs(os.path.join(home, "conf"), exist_ok=True)
-    with open(os.path.join(home, "conf", "spark-defaults.conf"), "w", encoding="utf-8") as file:
-        file.write(f"spark.executor.extraJavaOptions {JAVA_OPTIONS}\n")
     return home
 
 
-def environment(folder):
+def environment(folder, archives=False):
     """What Spark's processes need; nothing is written outside the folder."""
     java = os.environ.get("JAVA_HOME") or subprocess.check_output([f"{ROOT}/scripts/find-java"], text=True).strip()
     name, _, value = MARK.partition("=")
     return {
         "JAVA_HOME": java,
-        "SPARK_HOME": spark_home(folder),
+        "SPARK_HOME": spark_home(folder, archives),
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_WORKER_DIR": str(folder),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": JAVA_OPTIONS,
+        "SPARK_SUBMIT_OPTS": f"{JAVA_OPTIONS} '-Dspark.executor.extraJavaOptions={JAVA_OPTIONS}'",
         "SPARK_LAUNCHER_OPTS": JAVA_OPTIONS,
         "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
@@ -142,8 +143,9 @@ def node_processes():
 
 @contextlib.contextmanager
 def standalone_cluster(folder, cores, hosts=("127.0.0.1",)):
-    """A master and workers of Spark's own cluster manager, on addresses of this machine; gives the master's address."""
-    variables = {**os.environ, **environment(folder)}
+    """A master and workers of Spark's own cluster manager, on addresses of this machine; gives the master's address.
+    The Python of an executor there may have nothing of its own."""
+    variables = {**os.environ, **environment(folder, archives=True)}
     launch = os.path.join(variables["SPARK_HOME"], "bin", "spark-class")
     common = {"env": variables, "stdout": subprocess.DEVNULL, "cwd": folder}
     package = "org.apache.spark.deploy"
@@ -259,3 +261,35 @@ class Answers:
             with open(path, encoding="utf-8") as file:
                 answers.append(json.load(file))
         return answers
+
+
+def field_of(message, name):
+    """A field of one of our messages, which are in protobuf wire format: its bytes, or its number."""
+    with open(f"{ROOT}/docs/protocol.md", encoding="utf-8") as page:
+        fields = page.read().partition("\n## Fields\n")[2]  # a message may be called like a field
+    number = int(re.search(rf"^\| (\d+) \| {name} \|", fields, re.MULTILINE)[1])
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (message[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if message[at - 1] < 0x80:
+                return value, at
+
+    at = 0
+    while at < len(message):
+        tag, at = varint(at)
+        value, at = varint(at)
+        if tag & 7 == 2:
+            value, at = message[at : at + value], at + value
+        if tag >> 3 == number:
+            return value
+    raise ValueError(f"the message has no field {name}")
+
+
+def open_feed(cluster, partitions):
+    """The ticket for an epoch of data that a test feeds by itself."""
+    options = {"queue": "input", "partitions": partitions, "inference": False, "determinate": True, "again": False}
+    call = cluster._session.call(lambda driver: driver.open_feed(options | {"timeout_ms": 600_000}))
+    return call["bytes"]

@@ -29,8 +29,10 @@ def test_every_file_is_run_once(runner):
 
 def test_suites_on_spark_are_those_with_applications_of_spark(runner):
     suites = {suite.name: suite for suite in runner.python_suites()}
-    assert "tests/python/test_rows.py" in suites["python"].steps[-1] and not suites["python"].on_spark
-    assert "tests/python/test_cluster.py" in suites["python-spark"].steps[-1] and suites["python-spark"].on_spark
+    assert "tests/python/test_rows.py" in suites["python"].steps[-1]
+    assert "tests/python/test_cluster.py" in suites["python-cluster"].steps[-1]
+    assert "tests/python/test_feed_hunger.py" in suites["python-feed"].steps[-1]
+    assert len({suite.track for suite in suites.values()}) == 3
 
 
 def test_what_python_compiles_is_kept(runner, tmp_path, monkeypatch):
