@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "column/append.h"
+#include "column/batch.h"
 #include "feed/feeder.h"
+#include "net/dial.h"
 #include "swarm.h"
 
 enum { TASKS = 2, BATCH_ROWS = 256, WAIT_MS = 120000, IDLE_S = 3 };

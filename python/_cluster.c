@@ -13,89 +13,19 @@ typedef struct cluster_object {
     bool waiting;          /* a thread is in next() */
 } cluster_object;
 
-/* The four lists of words among the options. */
-enum { WORD_LISTS = 4 };
-
-typedef struct cluster_words {
-    PyObject *from[WORD_LISTS]; /* sequences or None */
-    tfos__python_strings words[WORD_LISTS];
-} cluster_words;
-
-static void cluster_words_reset(cluster_words *self)
-{
-    for (int i = 0; i < WORD_LISTS; i++) {
-        tfos__python_strings_reset(&self->words[i]);
-    }
-}
-
-static bool cluster_words_init(cluster_words *self, tfos_cluster_options *options)
-{
-    for (int i = 0; i < WORD_LISTS; i++) {
-        if (self->from[i] != Py_None &&
-            !tfos__python_strings_init(self->from[i], PyUnicode_FSConverter, &self->words[i])) {
-            cluster_words_reset(self);
-            return false;
-        }
-    }
-    options->program = self->words[0].items;
-    options->environment = self->words[1].items;
-    options->tensorboard = self->words[2].items;
-    options->settings = self->words[3].items;
-    return true;
-}
-
-/* Fills in the options from keywords, which have the names of the fields. The payload is the caller's to release. */
-static bool cluster_parse(PyObject *args, PyObject *keywords, tfos_cluster_options *options, cluster_words *words,
-                          Py_buffer *payload)
-{
-    static char *names[] = {"nodes",       "program",     "payload",        "context",    "host",
-                            "ps",          "master",      "evaluator",      "parallel",   "no_barrier",
-                            "spark_feeds", "native_ps",   "native_workers", "keep_port",  "gpus",
-                            "attempt",     "timeout_ms",  "slots",          "slots_most", "slots_reason",
-                            "environment", "tensorboard", "settings",       "command",    "folder",
-                            NULL};
-    int evaluator = 0, parallel = 0, no_barrier = 0, spark_feeds = 0, native_ps = 0, native_workers = 0, keep_port = 0;
-    long long timeout_ms = options->timeout_ms, slots = options->slots, slots_most = options->slots_most;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOzz:Cluster", names, &options->nodes,
-                                     &words->from[0], payload, &options->context, &options->host, &options->ps,
-                                     &options->master, &evaluator, &parallel, &no_barrier, &spark_feeds, &native_ps,
-                                     &native_workers, &keep_port, &options->gpus, &options->attempt, &timeout_ms,
-                                     &slots, &slots_most, &options->slots_reason, &words->from[1], &words->from[2],
-                                     &words->from[3], &options->command, &options->folder)) {
-        return false;
-    }
-    options->evaluator = evaluator;
-    options->parallel = parallel;
-    options->no_barrier = no_barrier;
-    options->spark_feeds = spark_feeds;
-    options->native_ps = native_ps;
-    options->native_workers = native_workers;
-    options->keep_port = keep_port;
-    options->timeout_ms = timeout_ms;
-    options->slots = slots;
-    options->slots_most = slots_most;
-    options->payload = payload->buf;
-    options->payload_bytes = (size_t)payload->len;
-    return true;
-}
-
 /* Cluster(nodes, program, payload, context, *, …): the keywords are the fields of tfos_cluster_options. */
 static PyObject *cluster_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    tfos_cluster_options options;
+    tfos__python_cluster_options options;
     tfos_error error;
     tfos_status status;
-    Py_buffer payload = {0};
-    cluster_words words = {.from = {Py_None, Py_None, Py_None, Py_None}};
-    tfos_cluster_options_init(&options, sizeof options);
-    if (!cluster_parse(args, keywords, &options, &words, &payload)) {
+    if (!tfos__python_cluster_options_init(args, keywords, &options)) {
         return NULL;
     }
-    bool held = cluster_words_init(&words, &options);
-    cluster_object *self = held ? tfos__python_new(type) : NULL;
+    cluster_object *self = tfos__python_new(type);
     if (self != NULL) {
         Py_BEGIN_ALLOW_THREADS
-        status = tfos_cluster_open(&options, &self->cluster, &error);
+        status = tfos_cluster_open(&options.options, &self->cluster, &error);
         Py_END_ALLOW_THREADS
         if (status != TFOS_OK) {
             self->cluster = NULL;
@@ -103,8 +33,7 @@ static PyObject *cluster_new(PyTypeObject *type, PyObject *args, PyObject *keywo
             tfos__python_raise(&error);
         }
     }
-    cluster_words_reset(&words);
-    PyBuffer_Release(&payload);
+    tfos__python_cluster_options_reset(&options);
     return (PyObject *)self;
 }
 
@@ -276,24 +205,13 @@ static PyObject *cluster_stop(cluster_object *self, PyObject *args)
 /* Opens a feed; returns its number. */
 static PyObject *cluster_feed(cluster_object *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"queue", "partitions", "inference", "determinate", "again", "timeout_ms", NULL};
     tfos_feed_options options;
-    long long partitions, timeout_ms;
-    int inference, determinate, again;
     uint64_t feed;
     tfos_error error;
     tfos_status status;
-    tfos_feed_options_init(&options, sizeof options);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sLpppL:feed", names, &options.queue, &partitions, &inference,
-                                     &determinate, &again, &timeout_ms) ||
-        !cluster_begin(self)) {
+    if (!tfos__python_feed_options_init(args, keywords, &options) || !cluster_begin(self)) {
         return NULL;
     }
-    options.partitions = partitions;
-    options.inference = inference != 0;
-    options.determinate = determinate != 0;
-    options.again = again != 0;
-    options.timeout_ms = timeout_ms;
     Py_BEGIN_ALLOW_THREADS
     status = tfos_cluster_open_feed(self->cluster, &options, &feed, &error);
     Py_END_ALLOW_THREADS

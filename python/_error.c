@@ -3,9 +3,16 @@
 
 #include <string.h>
 
-#define ONE(name, value, text) +1
+#define ONE(name, value, fault, text) +1
 enum { STATUS_COUNT = 0 TFOS_STATUS_MAP(ONE) };
 #undef ONE
+
+/* Of an exception that Python makes itself, when it has been pickled for instance. */
+static const tfos_fault faults[] = {
+#define FAULT(name, value, fault, text) [value] = TFOS_FAULT_##fault,
+    TFOS_STATUS_MAP(FAULT)
+#undef FAULT
+};
 
 static PyObject *error_class;
 static PyObject *status_classes[STATUS_COUNT];
@@ -29,6 +36,7 @@ static PyObject *builtin_of(tfos_status status)
         return PyExc_NotImplementedError;
     case TFOS_MISSING_LIBRARY:
     case TFOS_CANCELLED:
+    case TFOS_RAISED:
         return PyExc_RuntimeError;
     default:
         return PyExc_ValueError;
@@ -60,7 +68,8 @@ static int add_error_class(PyObject *module, tfos_status status)
     PyObject *parent = status == TFOS_TRUNCATED ? status_classes[TFOS_CORRUPT] : error_class;
     PyObject *builtin = status == TFOS_TRUNCATED ? NULL : builtin_of(status);
     PyObject *bases = builtin != NULL ? PyTuple_Pack(2, parent, builtin) : PyTuple_Pack(1, parent);
-    PyObject *attributes = Py_BuildValue("{ss}", "status", tfos_status_name(status));
+    PyObject *attributes =
+        Py_BuildValue("{ssss}", "status", tfos_status_name(status), "fault", tfos_fault_name(faults[status]));
     if (bases != NULL && attributes != NULL) {
         status_classes[status] = PyErr_NewExceptionWithDoc(name, tfos_status_text(status), bases, attributes);
     }
@@ -74,13 +83,14 @@ static int add_error_class(PyObject *module, tfos_status status)
 
 int tfos__python_add_error(PyObject *module)
 {
-    PyObject *attributes = Py_BuildValue("{sOsO}", "status", Py_None, "retriable", Py_False);
+    PyObject *attributes = Py_BuildValue("{sOss}", "status", Py_None, "fault", tfos_fault_name(TFOS_FAULT_AGAIN));
     if (attributes == NULL) {
         return -1;
     }
     error_class = PyErr_NewExceptionWithDoc("tensorflowonspark.records.Error",
                                             "What the library reports: `status` is its name for the kind of error, "
-                                            "`retriable` whether the same call may succeed later.",
+                                            "`fault` whether it helps to try again: 'again' if it may, 'final' if not, "
+                                            "'program' or 'cluster' if these are to blame.",
                                             NULL, attributes);
     Py_DECREF(attributes);
     if (error_class == NULL || PyModule_AddObjectRef(module, "Error", error_class) < 0) {
@@ -96,8 +106,8 @@ int tfos__python_add_error(PyObject *module)
 
 PyObject *tfos__python_raise(const tfos_error *error)
 {
-    if (error->status == TFOS_CANCELLED && PyErr_Occurred()) {
-        return NULL; /* what interrupted the call says more: KeyboardInterrupt */
+    if ((error->status == TFOS_CANCELLED || error->status == TFOS_RAISED) && PyErr_Occurred()) {
+        return NULL; /* what ended the call says more: KeyboardInterrupt, or the exception of what was called back */
     }
     tfos__python_log_drain();
     PyObject *class = status_classes[error->status];
@@ -110,9 +120,11 @@ PyObject *tfos__python_raise(const tfos_error *error)
     if (exception == NULL) {
         return NULL;
     }
-    if (PyObject_SetAttrString(exception, "retriable", error->retriable ? Py_True : Py_False) == 0) {
+    PyObject *fault = PyUnicode_FromString(tfos_fault_name(error->fault));
+    if (fault != NULL && PyObject_SetAttrString(exception, "fault", fault) == 0) {
         PyErr_SetObject(class, exception);
     }
+    Py_XDECREF(fault);
     Py_DECREF(exception);
     return NULL;
 }

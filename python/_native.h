@@ -32,7 +32,8 @@
     X(reader)                                                                                                          \
     X(writer)                                                                                                          \
     X(cluster)                                                                                                         \
-    X(feeder)                                                                                                          \
+    X(driver)                                                                                                          \
+    X(pump)                                                                                                            \
     X(feed)                                                                                                            \
     X(rows)                                                                                                            \
     X(log)
@@ -82,6 +83,27 @@ typedef struct tfos__python_strings {
  * with an exception set, and nothing to reset. */
 bool tfos__python_strings_init(PyObject *sequence, int (*convert)(PyObject *, void *), tfos__python_strings *out);
 void tfos__python_strings_reset(tfos__python_strings *list);
+
+/* ---- _cluster_options.c ---- */
+
+enum { TFOS__PYTHON_WORD_LISTS = 4 };
+
+/* The options of a cluster, and what keeps everything that they point to. */
+typedef struct tfos__python_cluster_options {
+    tfos_cluster_options options;
+    PyObject *args;
+    PyObject *keywords;
+    Py_buffer payload;
+    PyObject *from[TFOS__PYTHON_WORD_LISTS]; /* sequences or None, of the keywords */
+    tfos__python_strings words[TFOS__PYTHON_WORD_LISTS];
+} tfos__python_cluster_options;
+
+/* The keywords are the fields of tfos_cluster_options. False with an exception set, and nothing to reset. */
+bool tfos__python_cluster_options_init(PyObject *args, PyObject *keywords, tfos__python_cluster_options *out);
+void tfos__python_cluster_options_reset(tfos__python_cluster_options *old);
+
+/* The same for a feed; the name of its queue is that of the keywords. */
+bool tfos__python_feed_options_init(PyObject *args, PyObject *keywords, tfos_feed_options *out);
 
 /* ---- _arrow.c ---- */
 

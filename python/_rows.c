@@ -10,7 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { PICKLED_FIELDS_MAX = 16 }; /* with more, pickling the whole row costs less */
+enum {
+    PICKLED_FIELDS_MAX = 16, /* with more, pickling the whole row costs less */
+    BATCH_ROWS = 4096,       /* a batch is full with as many … */
+    BATCH_BYTES = 1 << 20,   /* … or as much */
+};
 
 typedef struct encoder_object {
     PyObject_HEAD
@@ -290,49 +294,56 @@ static tfos__row_fit add_row(encoder_object *self, PyObject *row)
 
 /* ---- batches ---- */
 
-/* The schema of these fields; NULL with an exception. */
-static tfos_schema *make_schema(const encoder_object *self, const tfos_field *fields)
+/* RAISED stands for an exception that is set, in all of these functions. */
+static tfos_status raised_memory(void)
 {
-    tfos_error error;
+    PyErr_NoMemory();
+    return TFOS_RAISED;
+}
+
+/* The schema of these fields. */
+static tfos_status make_schema(const encoder_object *self, const tfos_field *fields, tfos_schema **out,
+                               tfos_error *error)
+{
     tfos_schema *schema = NULL;
     tfos_row_field *rows = calloc(self->count, sizeof *rows);
     if (rows == NULL) {
-        PyErr_NoMemory();
-        return NULL;
+        return raised_memory();
     }
-    tfos_status status = tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, &error);
+    tfos_status status = tfos_schema_new(TFOS_RECORD_EXAMPLE, &schema, error);
     for (size_t i = 0; status == TFOS_OK && i < self->count; i++) {
         tfos_field field = fields[i];
         field.name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(self->names, (Py_ssize_t)i), NULL);
         rows[i] = (tfos_row_field){.name = field.name, .kind = self->columns[i].kind};
-        status = tfos_schema_add(schema, &field, &error);
+        status = tfos_schema_add(schema, &field, error);
     }
     if (status == TFOS_OK) {
         const tfos_rows note = {.shape = self->shape, .count = self->count, .fields = rows};
-        status = tfos_schema_set_rows(schema, &note, &error);
+        status = tfos_schema_set_rows(schema, &note, error);
     }
     free(rows);
     if (status != TFOS_OK) {
         tfos_schema_free(schema);
-        tfos__python_raise(&error);
-        return NULL;
+        return status;
     }
-    return schema;
+    *out = schema;
+    return TFOS_OK;
 }
 
 /* Brings the schema up to date; the one before stays if it says the same. */
-static bool refresh_schema(encoder_object *self, const tfos_field *fields)
+static tfos_status refresh_schema(encoder_object *self, const tfos_field *fields, tfos_error *error)
 {
     bool changed = self->changed || self->schema == NULL;
     for (size_t i = 0; i < self->count; i++) {
         changed |= self->columns[i].changed;
     }
     if (!changed) {
-        return true;
+        return TFOS_OK;
     }
-    tfos_schema *schema = make_schema(self, fields);
-    if (schema == NULL) {
-        return false;
+    tfos_schema *schema;
+    tfos_status status = make_schema(self, fields, &schema, error);
+    if (status != TFOS_OK) {
+        return status;
     }
     if (self->schema != NULL && tfos_schema_equal(self->schema, schema)) {
         tfos_schema_free(schema);
@@ -344,26 +355,24 @@ static bool refresh_schema(encoder_object *self, const tfos_field *fields)
     for (size_t i = 0; i < self->count; i++) {
         self->columns[i].changed = false;
     }
-    return true;
+    return TFOS_OK;
 }
 
-static PyObject *make_batch(encoder_object *self, tfos_field *fields, tfos_vector *vectors)
+static tfos_status make_batch(encoder_object *self, tfos_field *fields, tfos_vector *vectors, tfos_batch **out,
+                              tfos_error *error)
 {
-    tfos_error error;
-    tfos_batch *batch = NULL;
-    tfos_status status;
     for (size_t i = 0; i < self->count; i++) {
         if (!tfos__row_column_show(&self->columns[i], &fields[i], &vectors[i], &vectors[self->count + i])) {
-            return NULL;
+            return TFOS_RAISED;
         }
     }
-    if (!refresh_schema(self, fields)) {
-        return NULL;
+    tfos_status status = refresh_schema(self, fields, error);
+    if (status == TFOS_OK) {
+        Py_BEGIN_ALLOW_THREADS
+        status = tfos_batch_new(self->schema, vectors, self->rows, out, error);
+        Py_END_ALLOW_THREADS
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = tfos_batch_new(self->schema, vectors, self->rows, &batch, &error);
-    Py_END_ALLOW_THREADS
-    return status == TFOS_OK ? tfos__python_batch_wrap(batch) : tfos__python_raise(&error);
+    return status;
 }
 
 /* What has been pickled for long enough is tried anew. */
@@ -383,22 +392,23 @@ static void rest(encoder_object *self)
     }
 }
 
-/* take(): the Batch of the rows that were added, or None. */
-static PyObject *take(encoder_object *self)
+/* The batch of the rows that were added; *out stays what it is where there are none. */
+static tfos_status take(encoder_object *self, tfos_batch **out, tfos_error *error)
 {
     if (self->rows == 0) {
-        Py_RETURN_NONE;
+        return TFOS_OK;
     }
     tfos_field *fields = calloc(self->count, sizeof *fields);
     tfos_vector *vectors = calloc(self->count, 2 * sizeof *vectors);
-    PyObject *batch = fields != NULL && vectors != NULL ? make_batch(self, fields, vectors) : PyErr_NoMemory();
+    tfos_status status =
+        fields != NULL && vectors != NULL ? make_batch(self, fields, vectors, out, error) : raised_memory();
     free(fields);
     free(vectors);
-    if (batch != NULL) {
+    if (status == TFOS_OK) {
         clear_rows(self);
         rest(self);
     }
-    return batch;
+    return status;
 }
 
 /* ---- RowEncoder ---- */
@@ -468,19 +478,19 @@ typedef struct limits {
     long long ms; /* that rows are waited for, once there is one; negative: as long as it takes */
 } limits;
 
-/* True: the batch is full. False: the iterator has ended. */
-static PyObject *add_from(encoder_object *self, PyObject *iterator, const limits *limit)
+/* OK: the batch is full. END: the iterator has ended. */
+static tfos_status add_from(encoder_object *self, PyObject *iterator, const limits *limit)
 {
     int64_t deadline = limit->ms < 0 ? INT64_MAX : clock_ms() + limit->ms;
     tfos__row_fit result = add_pending(self);
     while (result == TFOS__ROW_FITS) {
         bool late = deadline < INT64_MAX && self->rows > 0 && clock_ms() >= deadline;
         if (late || self->rows >= limit->rows || self->bytes >= limit->bytes) {
-            Py_RETURN_TRUE;
+            return TFOS_OK;
         }
         PyObject *row = PyIter_Next(iterator);
         if (row == NULL) {
-            return PyErr_Occurred() != NULL ? NULL : PyBool_FromLong(0);
+            return PyErr_Occurred() != NULL ? TFOS_RAISED : TFOS_END;
         }
         result = add_row(self, row);
         if (result == TFOS__ROW_MISFIT) {
@@ -489,7 +499,7 @@ static PyObject *add_from(encoder_object *self, PyObject *iterator, const limits
             Py_DECREF(row);
         }
     }
-    return result == TFOS__ROW_FAILED ? NULL : PyBool_FromLong(1);
+    return result == TFOS__ROW_FAILED ? TFOS_RAISED : TFOS_OK;
 }
 
 /* add_many(iterator, limit_rows=4096, limit_bytes=1 MiB, limit_ms=-1): takes rows until the batch is full (True) or the
@@ -500,7 +510,7 @@ static PyObject *encoder_add_many(encoder_object *self, PyObject *args, PyObject
     static char row_name[] = "", rows_name[] = "limit_rows", bytes_name[] = "limit_bytes", ms_name[] = "limit_ms";
     static char *names[] = {row_name, rows_name, bytes_name, ms_name, NULL};
     PyObject *iterator;
-    limits limit = {.rows = 4096, .bytes = 1 << 20, .ms = -1};
+    limits limit = {.rows = BATCH_ROWS, .bytes = BATCH_BYTES, .ms = -1};
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|LLL:add_many", names, &iterator, &limit.rows, &limit.bytes,
                                      &limit.ms)) {
         return NULL;
@@ -513,20 +523,45 @@ static PyObject *encoder_add_many(encoder_object *self, PyObject *args, PyObject
     if (!begin_use(self)) {
         return NULL;
     }
-    PyObject *result = add_from(self, iterator, &limit);
+    tfos_status status = add_from(self, iterator, &limit);
     self->busy = false;
-    return result;
+    return status == TFOS_RAISED ? NULL : PyBool_FromLong(status == TFOS_OK);
 }
 
+/* take(): the Batch of the rows that were added, or None. */
 static PyObject *encoder_take(encoder_object *self, PyObject *unused)
 {
+    tfos_error error;
+    tfos_batch *batch = NULL;
     (void)unused;
     if (!begin_use(self)) {
         return NULL;
     }
-    PyObject *batch = take(self);
+    tfos_status status = take(self, &batch, &error);
     self->busy = false;
-    return batch;
+    if (status != TFOS_OK) {
+        return status == TFOS_RAISED ? NULL : tfos__python_raise(&error);
+    }
+    return batch != NULL ? tfos__python_batch_wrap(batch) : Py_NewRef(Py_None);
+}
+
+PyObject *tfos__row_encoder_new(void)
+{
+    return tfos__python_new(encoder_type);
+}
+
+tfos_status tfos__row_encoder_next(PyObject *encoder, PyObject *iterator, int64_t patience_ms, tfos_batch **out,
+                                   tfos_error *error)
+{
+    encoder_object *self = (encoder_object *)encoder;
+    const limits limit = {.rows = BATCH_ROWS, .bytes = BATCH_BYTES, .ms = patience_ms};
+    if (!begin_use(self)) {
+        return TFOS_RAISED;
+    }
+    tfos_status added = add_from(self, iterator, &limit);
+    tfos_status status = added == TFOS_RAISED ? added : take(self, out, error);
+    self->busy = false;
+    return status == TFOS_OK ? added : status;
 }
 
 static PyObject *encoder_rows(encoder_object *self, void *unused)

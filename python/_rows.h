@@ -112,7 +112,20 @@ void tfos__row_column_truncate(tfos__row_column *column, int64_t rows);
 /* The column as the library wants it; `child` is for the values of lists. False with an exception. */
 bool tfos__row_column_show(tfos__row_column *column, tfos_field *field, tfos_vector *top, tfos_vector *child);
 
+/* ---- RowEncoder, as C uses it ---- */
+
+/* NULL with an exception. */
+PyObject *tfos__row_encoder_new(void);
+
+/* The next rows of an iterator: those that make a batch, or that have come when so many milliseconds are over. END: the
+ * iterator has ended; *out are the last ones. *out is NULL where there are none. RAISED: an exception is set. */
+tfos_status tfos__row_encoder_next(PyObject *encoder, PyObject *iterator, int64_t patience_ms, tfos_batch **out,
+                                   tfos_error *error);
+
 /* ---- the other way ---- */
+
+/* A list of the rows of a Batch. */
+PyObject *tfos__row_decode(PyObject *batch);
 
 extern PyMethodDef tfos__row_decode_methods[];
 

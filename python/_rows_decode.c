@@ -426,10 +426,8 @@ static PyObject *rows_of(row_plan *plan)
     return rows;
 }
 
-/* decode_rows(batch): a list of the rows, equal in type and value to those that were encoded. */
-static PyObject *decode_rows(PyObject *module, PyObject *batch)
+PyObject *tfos__row_decode(PyObject *batch)
 {
-    (void)module;
     row_plan plan;
     if (!plan_init(batch, &plan)) {
         return NULL;
@@ -437,6 +435,13 @@ static PyObject *decode_rows(PyObject *module, PyObject *batch)
     PyObject *rows = rows_of(&plan);
     plan_reset(&plan);
     return rows;
+}
+
+/* decode_rows(batch): a list of the rows, equal in type and value to those that were encoded. */
+static PyObject *decode_rows(PyObject *module, PyObject *batch)
+{
+    (void)module;
+    return tfos__row_decode(batch);
 }
 
 /* ---- columns ---- */

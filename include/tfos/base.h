@@ -53,29 +53,47 @@ TFOS_API const char *tfos_version(void);
 
 /* ---- Status and error -------------------------------------------------------------------------------------------- */
 
-/* X(name, value, text). The values are part of the ABI: Java and Python constants are made from this table. */
+/* Whose fault an error is, and so whether it helps to try again. X(name, value, "what it means").
+ *
+ * Everybody who decides what follows from an error goes by this, and nobody by what its message says: a Spark task and
+ * its driver, in whichever language. The values are part of the ABI. */
+#define TFOS_FAULT_MAP(X)                                                                                              \
+    X(AGAIN, 0, "of the moment, or of this machine: another attempt may succeed")                                      \
+    X(FINAL, 1, "of what was asked, or of the data: another attempt would meet the same")                              \
+    X(PROGRAM, 2, "of the program on a node, which does not do its part")                                              \
+    X(CLUSTER, 3, "of the cluster, which has failed or ends")
+
+typedef enum tfos_fault {
+#define TFOS_FAULT_ENUM(name, value, text) TFOS_FAULT_##name = (value),
+    TFOS_FAULT_MAP(TFOS_FAULT_ENUM)
+#undef TFOS_FAULT_ENUM
+} tfos_fault;
+
+/* X(name, value, fault, text): the fault is that of an error of this status unless something else is known. The values
+ * are part of the ABI: Java and Python constants are made from this table. */
 #define TFOS_STATUS_MAP(X)                                                                                             \
-    X(OK, 0, "ok")                                                                                                     \
-    X(END, 1, "end of data")                                                                                           \
-    X(INVALID, 2, "invalid argument")                                                                                  \
-    X(NOT_FOUND, 3, "not found")                                                                                       \
-    X(PERMISSION, 4, "permission denied")                                                                              \
-    X(EXISTS, 5, "already exists")                                                                                     \
-    X(IO, 6, "input/output error")                                                                                     \
-    X(NO_SPACE, 7, "no space left")                                                                                    \
-    X(NO_MEMORY, 8, "out of memory")                                                                                   \
-    X(CORRUPT, 9, "corrupt data")                                                                                      \
-    X(TRUNCATED, 10, "data cut short")                                                                                 \
-    X(MISMATCH, 11, "data does not match the schema")                                                                  \
-    X(RANGE, 12, "value out of range")                                                                                 \
-    X(ENCODING, 13, "invalid text encoding")                                                                           \
-    X(LIMIT, 14, "limit exceeded")                                                                                     \
-    X(UNSUPPORTED, 15, "not supported")                                                                                \
-    X(MISSING_LIBRARY, 16, "a system library is missing")                                                              \
-    X(CANCELLED, 17, "cancelled")
+    X(OK, 0, AGAIN, "ok")                                                                                              \
+    X(END, 1, AGAIN, "end of data")                                                                                    \
+    X(INVALID, 2, FINAL, "invalid argument")                                                                           \
+    X(NOT_FOUND, 3, AGAIN, "not found")                                                                                \
+    X(PERMISSION, 4, AGAIN, "permission denied")                                                                       \
+    X(EXISTS, 5, AGAIN, "already exists")                                                                              \
+    X(IO, 6, AGAIN, "input/output error")                                                                              \
+    X(NO_SPACE, 7, AGAIN, "no space left")                                                                             \
+    X(NO_MEMORY, 8, AGAIN, "out of memory")                                                                            \
+    X(CORRUPT, 9, FINAL, "corrupt data")                                                                               \
+    X(TRUNCATED, 10, FINAL, "data cut short")                                                                          \
+    X(MISMATCH, 11, FINAL, "data does not match the schema")                                                           \
+    X(RANGE, 12, FINAL, "value out of range")                                                                          \
+    X(ENCODING, 13, FINAL, "invalid text encoding")                                                                    \
+    X(LIMIT, 14, FINAL, "limit exceeded")                                                                              \
+    X(UNSUPPORTED, 15, FINAL, "not supported")                                                                         \
+    X(MISSING_LIBRARY, 16, AGAIN, "a system library is missing")                                                       \
+    X(CANCELLED, 17, AGAIN, "cancelled")                                                                               \
+    X(RAISED, 18, AGAIN, "a function that was called back has failed")
 
 typedef enum tfos_status {
-#define TFOS_STATUS_ENUM(name, value, text) TFOS_##name = (value),
+#define TFOS_STATUS_ENUM(name, value, fault, text) TFOS_##name = (value),
     TFOS_STATUS_MAP(TFOS_STATUS_ENUM)
 #undef TFOS_STATUS_ENUM
 } tfos_status;
@@ -85,7 +103,7 @@ enum { TFOS_ERROR_MESSAGE_BYTES = 1024 };
 /* What went wrong: one or two sentences that say what was expected, what was found, where, and what to do. */
 typedef struct tfos_error {
     tfos_status status;
-    bool retriable; /* the same call may succeed later without any change */
+    tfos_fault fault;
     char message[TFOS_ERROR_MESSAGE_BYTES];
 } tfos_error;
 
@@ -106,6 +124,18 @@ TFOS_API tfos_status tfos_status_parse(const char *text, tfos_status *out, tfos_
  * Owner: the library.
  * Thread: any. */
 TFOS_API const char *tfos_status_text(tfos_status status);
+
+/* "again", "final", "program" or "cluster".
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_fault_name(tfos_fault fault);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_fault_parse(const char *text, tfos_fault *out, tfos_error *error);
 
 /* ---- Strings ----------------------------------------------------------------------------------------------------- */
 

@@ -98,11 +98,8 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_request_status: text is JSON */
-    TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; state is "open", "epoch" (it may be fed),
-                          * "exhausted" (every row of it is on its way to a program), "consumed" (… and was taken) or
-                          * "dropped" (… but for some, of a program that had ended), both when all epochs before it
-                          * were, "terminated" (by a program), "finished" (every program has ended), "ended" (the
-                          * cluster stops) or "failed": index is the status, text says why */
+    TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; feed, and state in words, is how far it is;
+                          * what was given up or has failed has status, fault and text */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 
@@ -118,6 +115,38 @@ TFOS_API const char *tfos_cluster_event_kind_name(tfos_cluster_event_kind kind);
  * Thread: any. */
 TFOS_API tfos_status tfos_cluster_event_kind_parse(const char *text, tfos_cluster_event_kind *out, tfos_error *error);
 
+/* How far a feed is. X(name, value, word, "what it means"). */
+#define TFOS_FEED_STATE_MAP(X)                                                                                         \
+    X(NONE, 0, "none", "nothing was heard of it")                                                                      \
+    X(OPEN, 1, "open", "it is known")                                                                                  \
+    X(EPOCH, 2, "epoch", "an epoch may be fed")                                                                        \
+    X(EXHAUSTED, 3, "exhausted", "every row of an epoch is on its way to a program")                                   \
+    X(CONSUMED, 4, "consumed", "… and was taken, and so was every epoch before it settled")                            \
+    X(DROPPED, 5, "dropped", "… but for some rows, of a program that had ended")                                       \
+    X(TERMINATED, 6, "terminated", "a program wants no more")                                                          \
+    X(FINISHED, 7, "finished", "every program has ended")                                                              \
+    X(ENDED, 8, "ended", "the cluster stops")                                                                          \
+    X(FAILED, 9, "failed", "it has failed")                                                                            \
+    X(ABANDONED, 10, "abandoned", "an attempt at a partition was given up; Spark may try again")
+
+typedef enum tfos_feed_state {
+#define TFOS_FEED_STATE_ENUM(name, value, word, text) TFOS_FEED_STATE_##name = (value),
+    TFOS_FEED_STATE_MAP(TFOS_FEED_STATE_ENUM)
+#undef TFOS_FEED_STATE_ENUM
+} tfos_feed_state;
+
+/* "none", "open", …
+ *
+ * Owner: the library.
+ * Thread: any. */
+TFOS_API const char *tfos_feed_state_name(tfos_feed_state state);
+
+/* The reverse of the name.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_feed_state_parse(const char *text, tfos_feed_state *out, tfos_error *error);
+
 /* Texts are never NULL, and valid until the next call. */
 typedef struct tfos_cluster_event {
     tfos_cluster_event_kind kind;
@@ -131,6 +160,9 @@ typedef struct tfos_cluster_event {
     const char *url;
     int64_t pid; /* of the process behind the url */
     const char *text;
+    tfos_feed_state feed;
+    tfos_status status;
+    tfos_fault fault;
 } tfos_cluster_event;
 
 /* Waits for the next event, at most `timeout_ms` (-1: as long as it takes). TFOS_END after OVER; IO when the

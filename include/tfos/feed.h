@@ -1,14 +1,17 @@
 /* tfos/feed.h: rows on their way from Spark tasks to the programs on nodes, and results on their way back.
  *
  *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster.
+ *   pump             what such a task does, in whichever language its rows are: from a source to a feeder, and results.
  *   feed             the rows of a queue, as the program on a node takes them.
  *
  * Errors. TFOS_END is no error: the feed wants no more, or has no more. CANCELLED: the caller was interrupted while it
- * waited. A row that cannot be fed fails the whole feed, because the next attempt would have it as well.
+ * waited. A row that cannot be fed fails the whole feed, because the next attempt would have it as well: see
+ * tfos_feeder_give_up, which a pump calls by itself.
  *
  * Ownership. Batches that are handed in stay the caller's; those that come out are given up with tfos_batch_free.
  *
- * Threads. A feeder belongs to one thread at a time. Feeds may be used by any; calls for one queue are serialized. */
+ * Threads. A feeder, or a pump, belongs to one thread at a time. Feeds may be used by any; calls for one queue are
+ * serialized. */
 #ifndef TFOS_FEED_H
 #define TFOS_FEED_H
 
@@ -110,17 +113,83 @@ TFOS_API tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
  * Thread: one at a time per feeder. */
 TFOS_API tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error);
 
-/* A row cannot be fed: the whole feed fails with this message, which names the partition already or not.
+/* The task gives up, and says why: to the driver; and unless another attempt may help (TFOS_FAULT_AGAIN) the whole feed
+ * fails with this error. What the task was told itself, or what has cancelled it, is not said again.
  *
- * Owner: `failure` is copied.
+ * Owner: `why` is copied.
  * Thread: one at a time per feeder. */
-TFOS_API void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure);
+TFOS_API void tfos_feeder_give_up(tfos_feeder *feeder, const tfos_error *why);
 
 /* Leaves. A partition that is not finished can be taken over by another attempt.
  *
  * Owner: frees `feeder`.
  * Thread: when no other call is under way. */
 TFOS_API void tfos_feeder_close(tfos_feeder *feeder);
+
+/* ---- Pump: a Spark task, from its first row to its last result --------------------------------------------------- */
+
+typedef struct tfos_pump tfos_pump;
+
+/* Where the rows of a partition come from: functions of the caller's, which are called in the thread that is in
+ * tfos_pump_next, and nothing before the first of such calls. Each returns OK or the error that ends the task, with its
+ * status and fault in *error, which is never NULL. The message names the row; the pump puts the partition before it.
+ * RAISED is for a failure of code that is not ours, CANCELLED for a task that is to end. */
+typedef struct tfos_pump_source {
+    size_t size; /* of this struct; see tfos_pump_source_init */
+    void *context;
+    /* The next rows: until they are a batch, or so many milliseconds are over and there is one, or so many bytes more
+     * are held (see below). END: there are no more; *out has the last ones. *out is NULL where there are none. The pump
+     * gives the batch up. */
+    tfos_status (*next)(void *context, int64_t patience_ms, int64_t held_bytes, tfos_batch **out, tfos_error *error);
+    /* NULL, or: leaves out the next rows, before the first call of next. *skipped is less than `rows` where there are
+     * no more. Without it, rows that were fed before are asked for like others, and left out then. */
+    tfos_status (*skip)(void *context, int64_t rows, int64_t *skipped, tfos_error *error);
+    /* NULL, or: OK if there really was an end behind the last row. */
+    tfos_status (*check_end)(void *context, tfos_error *error);
+    /* NULL, or, of inference: bytes that the source holds for rows until their results have come. */
+    int64_t (*held_bytes)(void *context);
+} tfos_pump_source;
+
+/* Fills in the defaults, which lack `next`. `size` is that of *source.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_pump_source_init(tfos_pump_source *source, size_t size);
+
+/* Asks to feed a partition as tfos_feeder_open does. END: there is nothing to do; the source is not asked.
+ *
+ * Owner: the caller closes *out with tfos_pump_close. Everything in `options` is copied, and so is *source; its context
+ * stays the caller's.
+ * Thread: any. */
+TFOS_API tfos_status tfos_pump_open(const tfos_feeder_options *options, const tfos_pump_source *source, tfos_pump **out,
+                                    tfos_error *error);
+
+/* The feeder that it fills, to be looked at.
+ *
+ * Owner: the pump.
+ * Thread: any. */
+TFOS_API const tfos_feeder *tfos_pump_feeder(const tfos_pump *pump);
+
+/* Feeds the partition. With inference it returns with the results that have come, in the order of the rows, and asks
+ * for no more rows than these needed: whoever has enough of them calls no more. END: all is done, or wanted; without
+ * inference the first call does it all. An error ends the task: the coordinator has been told (tfos_feeder_give_up),
+ * and further calls give it again.
+ *
+ * Owner: the caller gives *out up with tfos_batch_free.
+ * Thread: one at a time per pump. */
+TFOS_API tfos_status tfos_pump_next(tfos_pump *pump, tfos_batch **out, tfos_error *error);
+
+/* Results cannot be used as they are: puts the partition before *why, and tells it like an error of the pump's own.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per pump. */
+TFOS_API void tfos_pump_give_up(tfos_pump *pump, tfos_error *why);
+
+/* Leaves, at any time. A partition that is not finished can be taken over by another attempt.
+ *
+ * Owner: frees `pump`.
+ * Thread: when no other call is under way. */
+TFOS_API void tfos_pump_close(tfos_pump *pump);
 
 /* ---- Feed: the program on a node --------------------------------------------------------------------------------- */
 

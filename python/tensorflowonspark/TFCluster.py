@@ -20,11 +20,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import _check, _feeding, _inference, _report, _spark
-from ._session import Session, TFClusterError, say
+from ._session import Session, TFClusterError
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
 
-_TENSORBOARD_S = 60.0
 _EPOCHS = 10  # of train, unless a number is given: as programs know it
 
 
@@ -59,7 +58,6 @@ class TFCluster:
         self._wants_tensorboard = tensorboard
         self._fed_until: float | None = None  # when train returned last
         self._streams: list[_feeding.Stream] = []
-        self._unfed: dict[str, Exception] = {}  # by queue: why the last train failed
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
@@ -71,10 +69,9 @@ class TFCluster:
 
     def tensorboard_url(self) -> str | None:
         """The address of TensorBoard, if it was asked for; waits until it is known."""
-        session = self._session
         if self._wants_tensorboard:
-            session.wait(lambda: bool(session.tensorboard), _TENSORBOARD_S)
-        return session.tensorboard or None
+            self._session.await_tensorboard()
+        return self._session.tensorboard or None
 
     def train(
         self,
@@ -107,46 +104,26 @@ class TFCluster:
         if retry not in ("exact", "again"):
             raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
 
-        def feeding(data: Any, queue: str) -> _feeding.Feeding:
-            source = _feeding.source(self.sc, data, input_mapping, columns)
-            return _feeding.Feeding(self._session, source, queue, timeout_ms, retry == "again")
+        def feed(data: Any, validation: Any, epochs: int | None, stream: bool) -> bool:
+            sets = [(qname, data)] if validation is None else [(qname, data), (f"{qname}.validation", validation)]
+            sources = [_feeding.source(self.sc, each, input_mapping, columns) for _, each in sets]
+            options = [
+                source.options(queue, timeout_ms, again=retry == "again") for (queue, _), source in zip(sets, sources)
+            ]
+            return _feeding.Feeding(self._session, *sources).run(options, epochs, stream)
 
         if _feeding.is_stream(dataRDD):
             if validation is not None:
                 raise ValueError("validation= needs data with an end; it cannot be used with a stream")
-            stream = _feeding.Stream(dataRDD, lambda data: self._feed_batch(qname, lambda: feeding(data, qname).run(1)))
+            stream = _feeding.Stream(dataRDD, lambda batch: feed(batch, None, 1, True))
             self._streams.append(stream)
             return stream.query
-        training = feeding(dataRDD, qname)
-        checking = None if validation is None else feeding(validation, f"{qname}.validation")
         self._fed_until = None
         try:
-            self._noting(qname, lambda: _feeding.run(training, checking, epochs))
+            feed(dataRDD, validation, epochs, False)
         finally:
             self._fed_until = time.monotonic()
         return None
-
-    def _feed_batch(self, queue: str, feed: Callable[[], bool]) -> bool:
-        """Feeds a batch of a stream, which may come when the programs have ended."""
-        session = self._session
-        try:
-            session.raise_if_failed()
-            return not session.over and self._noting(queue, feed)
-        except TFClusterError:
-            if not session.over or session.error is not None:
-                raise
-            self._unfed.pop(queue, None)
-            return False
-
-    def _noting(self, queue: str, feed: Callable[[], bool]) -> bool:
-        """Feeds, and notes whether that went well, for shutdown."""
-        try:
-            fed = feed()
-        except Exception as error:
-            self._unfed[queue] = error
-            raise
-        self._unfed.pop(queue, None)
-        return fed
 
     def inference(
         self,
@@ -205,33 +182,19 @@ class TFCluster:
         timeout      seconds to wait for the workers, three days by default; -1: as long as it takes. Afterwards the
                      cluster is stopped, and TFClusterError raised.
         """
-        session = self._session
         grace_s = _check.seconds("grace_secs", grace_secs)
         limit = _check.seconds("timeout", timeout, negative=True)
         if ssc is not None:
             self._wait_for_stream(ssc)
         for stream in self._streams:
             stream.end(None if timeout < 0 else timeout)
-        if self.input_mode == InputMode.SPARK:
-            session.end_feeds()
-        session.finish(grace_s)
-        if not session.wait(lambda: False, None if limit < 0 else limit):
-            session.stop(f"not finished within {timeout} s, the timeout of shutdown")
-            session.join()
-            raise TFClusterError(
-                f"the cluster had not finished after {timeout} s, the timeout of shutdown, and was stopped. Raise the "
-                "timeout, or look in the logs of its nodes for what they were waiting for."
-            )
-        session.join()
-        session.raise_if_failed()
-        for error in self._unfed.values():
-            raise TFClusterError(f"the programs have ended, but their data was not fed: {error}") from error
+        self._session.finish(grace_s, limit)
 
     def _wait_for_stream(self, ssc: Any) -> None:
         if not hasattr(ssc, "awaitTerminationOrTimeout"):
             raise TypeError(f"ssc is a StreamingContext, found {type(ssc).__name__}")
         while not ssc.awaitTerminationOrTimeout(1):
-            if self._session.over:
+            if self._session.over.is_set():
                 ssc.stop(stopSparkContext=False, stopGraceFully=True)
                 return
 
@@ -327,11 +290,8 @@ def run(
         "tensorboard": _tensorboard(sc, _check.text("log_dir", log_dir)) if tensorboard else None,
     }
     session = start(sc, map_fun, tf_args, meta, options, range(num_ps if driver_ps_nodes else 0), restarts)
-    session.wait(lambda: session.ready)
-    session.raise_if_failed()
-    cluster = TFCluster(session, meta, input_mode, queues, tensorboard)
-    say(f"[tfos] {num_executors} nodes are there; status: {cluster.status_url}")
-    return cluster
+    session.await_nodes()
+    return TFCluster(session, meta, input_mode, queues, tensorboard)
 
 
 def start(

@@ -30,7 +30,4 @@ def run(
     }
     options = {"nodes": num_executors, "parallel": True, "no_barrier": not use_barrier, "spark_feeds": False}
     session = start(sc, map_fn, tf_args, meta, options, range(0), 0)
-    session.finish(0)
-    session.wait(lambda: False)
-    session.join()
-    session.raise_if_failed()
+    session.finish(0, -1)

@@ -1,15 +1,11 @@
 """Inference over a DataFrame, on the driver: which columns are fed, which are kept, and which come back."""
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from . import _feeding, _spark
 from ._session import Session, TFClusterError
-
-# What a task of ours says, in what Spark says of it.
-_OURS = re.compile(r"org\.tfos\.TfosException: \w+: (.*?)(?=\n|\Z)")
 
 
 def infer(
@@ -36,7 +32,7 @@ def infer(
         declared = _schema_of_first(make, fed)
         _check_names(declared, kept)
     data = make.data(*_selected(frame, fed, kept, input_mapping))
-    rows = data.results(bytearray(make.feeding(data).ticket()), declared.json())
+    rows = data.results(bytearray(make.ticket(data)), declared.json())
     return _frame_of(frame, rows, [frame.schema[name] for name in kept] + declared.fields)
 
 
@@ -53,9 +49,20 @@ class _Maker:
         make = _java(self.session)
         return _feeding.refusing(lambda: make(frame._jdf, self._columns, keep, pair))
 
-    def feeding(self, data: Any) -> Any:
-        source = _feeding.Source(data.partitions(), data.determinate(), lambda ticket: None)
-        return _feeding.Feeding(self.session, source, self._queue, self._timeout_ms, again=True, inference=True)
+    def ticket(self, data: Any) -> bytes:
+        return _feeding.open_feed(self.session, self._source(data), self._queue, self._timeout_ms)
+
+    def result_schema(self, data: Any) -> str | None:
+        """Feeds the rows now."""
+        source = self._source(data)
+        feeding = _feeding.Feeding(self.session, source)
+        feeding.run([source.options(self._queue, self._timeout_ms, again=True, inference=True)], 1)
+        return feeding.result
+
+    def _source(self, data: Any) -> _feeding.Source:
+        return _feeding.Source(
+            data.partitions(), data.determinate(), lambda ticket: data.resultSchema(bytearray(ticket))
+        )
 
 
 def _java(session: Session) -> Any:
@@ -117,17 +124,10 @@ def _schema_of_first(make: _Maker, frame: Any) -> Any:
     """The columns of the first result, by feeding the first row."""
     from pyspark.sql.types import StructType
 
-    data = make.data(frame.limit(1), False, False)
-    feeding = make.feeding(data)
     try:
-        found = data.resultSchema(bytearray(feeding.ticket()))
-    except Exception as error:
-        ours = _OURS.search(str(error))
-        if ours is None:
-            raise
-        raise TFClusterError(f"the first row got no result that shows the columns: {ours[1].strip()}") from error
-    finally:
-        feeding.close()
+        found = make.result_schema(make.data(frame.limit(1), False, False))
+    except TFClusterError as error:
+        raise TFClusterError(f"the first row got no result that shows the columns: {error}") from error
     if found is None:
         raise ValueError(
             "the DataFrame has no rows, so nothing shows what columns the results have: declare them with schema="

@@ -59,7 +59,7 @@ def make(session: Any, fed_until: float | None) -> FeedReport:
     """The report; after the end of feeding it waits until every node has counted."""
     deadline = time.monotonic() + _WAIT_S
     status = session.status()
-    while fed_until is not None and not session.over and not _settled(status, fed_until):
+    while fed_until is not None and not session.over.is_set() and not _settled(status, fed_until):
         if time.monotonic() > deadline:
             break
         time.sleep(0.05)

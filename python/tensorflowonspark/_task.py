@@ -5,13 +5,13 @@ from typing import Any
 
 
 def partition_function(package: str, name: str, *arguments: Any) -> Any:
-    """A function for mapPartitionsWithIndex that calls `name` of tensorflowonspark._feeding."""
+    """A function for mapPartitionsWithIndex that calls `name` of tensorflowonspark._feeding_task."""
 
     def run(index: int, rows: Iterator[Any]) -> Iterator[Any]:
         _bring_package(package)
         import importlib
 
-        module = importlib.import_module("tensorflowonspark._feeding")
+        module = importlib.import_module("tensorflowonspark._feeding_task")
         return getattr(module, name)(index, iter(rows), *arguments)
 
     return run

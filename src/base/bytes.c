@@ -173,8 +173,13 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 uint64_t tfos__hash(const void *bytes, size_t count)
 {
     pthread_once(&seed_once, make_seed);
+    return tfos__hash_from(seed, bytes, count);
+}
+
+uint64_t tfos__hash_from(uint64_t start, const void *bytes, size_t count)
+{
     const uint8_t *at = bytes;
-    uint64_t hash = seed ^ count * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t hash = start ^ count * UINT64_C(0x9E3779B97F4A7C15);
     size_t left = count;
     for (; left >= 8; left -= 8, at += 8) {
         hash = mix(hash ^ tfos__load_u64(at), UINT64_C(0xA0761D6478BD642F));

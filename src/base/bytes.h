@@ -107,6 +107,9 @@ float tfos__half_to_float(uint16_t half);
 /* A hash of bytes, seeded at random once per process so that names from outside cannot be made to collide. */
 uint64_t tfos__hash(const void *bytes, size_t count);
 
+/* One that is the same in every process: of what was hashed before, and these bytes. Not for names from outside. */
+uint64_t tfos__hash_from(uint64_t start, const void *bytes, size_t count);
+
 static inline int64_t tfos__min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -14,7 +14,7 @@ const char *tfos_version(void)
 }
 
 static const char *const status_names[] = {
-#define NAME(name, value, text) [value] = #name,
+#define NAME(name, value, fault, text) [value] = #name,
     TFOS_STATUS_MAP(NAME)
 #undef NAME
         NULL,
@@ -36,13 +36,28 @@ tfos_status tfos_status_parse(const char *text, tfos_status *out, tfos_error *er
 const char *tfos_status_text(tfos_status status)
 {
     switch (status) {
-#define TEXT(name, value, text)                                                                                        \
+#define TEXT(name, value, fault, text)                                                                                 \
     case TFOS_##name:                                                                                                  \
         return text;
         TFOS_STATUS_MAP(TEXT)
 #undef TEXT
     }
     return "unknown status";
+}
+
+static const char *const fault_names[] = {"again", "final", "program", "cluster", NULL};
+TFOS__CHOICE_FUNCTIONS(fault, "fault", fault_names)
+
+tfos_fault tfos__status_fault(tfos_status status)
+{
+    switch (status) {
+#define FAULT(name, value, fault, text)                                                                                \
+    case TFOS_##name:                                                                                                  \
+        return TFOS_FAULT_##fault;
+        TFOS_STATUS_MAP(FAULT)
+#undef FAULT
+    }
+    return TFOS_FAULT_AGAIN;
 }
 
 /* A message that was cut by the size of the struct must still be valid UTF-8, since Python and Java decode it. */
@@ -62,11 +77,11 @@ static void trim_partial_character(char *message, size_t length)
     }
 }
 
-__attribute__((format(printf, 4, 0))) static void fill(tfos_error *error, tfos_status status, bool retriable,
-                                                       const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void fill(tfos_error *error, tfos_status status, const char *format,
+                                                       va_list arguments)
 {
     error->status = status;
-    error->retriable = retriable;
+    error->fault = tfos__status_fault(status);
     int length = vsnprintf(error->message, sizeof error->message, format, arguments);
     if (length >= (int)sizeof error->message) {
         trim_partial_character(error->message, sizeof error->message - 1);
@@ -78,7 +93,7 @@ tfos_status tfos__fail(tfos_error *error, tfos_status status, const char *format
     if (error != NULL) {
         va_list arguments;
         va_start(arguments, format);
-        fill(error, status, false, format, arguments);
+        fill(error, status, format, arguments);
         va_end(arguments);
     }
     return status;
@@ -111,11 +126,9 @@ tfos_status tfos__fail_errno(tfos_error *error, int error_number, const char *fo
 {
     tfos_status status = status_of_errno(error_number);
     if (error != NULL) {
-        bool retriable = error_number == EAGAIN || error_number == EINTR || error_number == EMFILE ||
-                         error_number == ENFILE || error_number == ETIMEDOUT || error_number == ESTALE;
         va_list arguments;
         va_start(arguments, format);
-        fill(error, status, retriable, format, arguments);
+        fill(error, status, format, arguments);
         va_end(arguments);
         size_t used = strlen(error->message);
         char text[128];

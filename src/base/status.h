@@ -19,8 +19,10 @@
 tfos_status tfos__fail(tfos_error *error, tfos_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a failed system call: maps errno to a status, marks what is worth a retry, and appends the system's
- * text. */
+/* The fault that goes with a status unless something else is known. */
+tfos_fault tfos__status_fault(tfos_status status);
+
+/* The same for a failed system call: maps errno to a status, and appends the system's text. */
 tfos_status tfos__fail_errno(tfos_error *error, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -51,6 +51,7 @@ int tfos__cli_exit_code(tfos_status status)
     case TFOS_NO_SPACE:
     case TFOS_NO_MEMORY:
     case TFOS_MISSING_LIBRARY:
+    case TFOS_RAISED:
         break;
     }
     return CLI_SYSTEM;

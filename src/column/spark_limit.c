@@ -57,9 +57,9 @@ int64_t tfos__spark_vector_most(const tfos__spark_column *column, int64_t most)
 tfos_status tfos__large_row_fail(const tfos__large_row *row, tfos_error *error)
 {
     return tfos__fail(error, TFOS_LIMIT,
-                      "row %" PRIu64 " of partition %" PRIu64 " takes %" PRId64 " bytes, %" PRId64
+                      "row %" PRIu64 " of the partition takes %" PRId64 " bytes, %" PRId64
                       " of them in column '%s': more than a lane has, %" PRId64
                       ". Set feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
-                      row->row, row->partition, row->bytes, row->column_bytes,
+                      row->row, row->bytes, row->column_bytes,
                       tfos__printable_of(row->column, strlen(row->column)).text, row->lane_bytes);
 }

@@ -13,7 +13,6 @@ int64_t tfos__spark_vector_most(const tfos__spark_column *column, int64_t most);
 /* What cannot be fed. */
 typedef struct tfos__large_row {
     uint64_t row;
-    uint64_t partition;
     int64_t bytes;      /* of the row, at least */
     const char *column; /* … the largest of them */
     int64_t column_bytes;
@@ -23,7 +22,7 @@ typedef struct tfos__large_row {
 /* LIMIT: the same words whichever way a row has come. */
 tfos_status tfos__large_row_fail(const tfos__large_row *row, tfos_error *error);
 
-/* Has rows refused that need more than so many bytes; `partition` is for messages. */
-void tfos__spark_rows_limit(tfos_spark_rows *rows, uint64_t partition, int64_t lane_bytes);
+/* Has rows refused that need more than so many bytes. */
+void tfos__spark_rows_limit(tfos_spark_rows *rows, int64_t lane_bytes);
 
 #endif

@@ -33,7 +33,6 @@ struct tfos_spark_rows {
     size_t bytes;           /* in it */
     int64_t first;          /* number of its first row in the partition */
     bool failed;
-    uint64_t partition; /* for messages */
     int64_t lane_bytes; /* that a row has room in; 0: nobody has said so */
     uint64_t *nulls;    /* for each 64 columns: which of them are null in one of the rows at hand */
     tfos__spark_part part[ROWS_AT_A_TIME];
@@ -110,9 +109,8 @@ void tfos_spark_rows_skip(tfos_spark_rows *rows, int64_t count)
 
 /* ---- limits ---- */
 
-void tfos__spark_rows_limit(tfos_spark_rows *rows, uint64_t partition, int64_t lane_bytes)
+void tfos__spark_rows_limit(tfos_spark_rows *rows, int64_t lane_bytes)
 {
-    rows->partition = partition;
     rows->lane_bytes = lane_bytes;
 }
 
@@ -120,7 +118,6 @@ static tfos_status refuse(const tfos_spark_rows *rows, size_t column, int64_t co
                           tfos_error *error)
 {
     return tfos__large_row_fail(&(tfos__large_row){.row = (uint64_t)(rows->first + rows->rows),
-                                                   .partition = rows->partition,
                                                    .bytes = bytes,
                                                    .column = rows->columns.at[column].field.name,
                                                    .column_bytes = column_bytes,

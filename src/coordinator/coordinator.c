@@ -597,8 +597,7 @@ static void refuse_driver(coordinator *self, const tfos_error *error)
 {
     tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_REFUSED);
-    tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+    tfos__message_put_error(&message, error);
     tell_driver(self, &message);
     tfos__link_close(self->driver);
 }

@@ -9,13 +9,13 @@
 
 /* ---- what is said ---- */
 
-void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state,
+void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *which, tfos_feed_state state,
                              const tfos_error *error)
 {
     tfos__feeds_tell_epoch(feeds, which, state, which->epoch, error);
 }
 
-void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state, uint64_t epoch,
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, tfos_feed_state state, uint64_t epoch,
                             const tfos_error *error)
 {
     tfos__message message;
@@ -24,8 +24,7 @@ void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *which, t
     tfos__message_put_number(&message, TFOS__FIELD_EPOCH, epoch);
     tfos__message_put_number(&message, TFOS__FIELD_FEED_STATE, state);
     if (error != NULL) {
-        tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
-        tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+        tfos__message_put_error(&message, error);
     }
     feeds->calls.to_driver(feeds->calls.context, &message);
 }
@@ -34,7 +33,7 @@ void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *which, const tfos_er
 {
     if (!which->failed) {
         which->failed = true;
-        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_FAILED, error);
+        tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_FAILED, error);
     }
 }
 
@@ -73,8 +72,7 @@ static void dismiss(tfos__feeds *feeds, uint64_t number, tfos__admission admissi
     tfos__message_init(&message, TFOS__MESSAGE_DISMISSED);
     tfos__message_put_number(&message, TFOS__FIELD_ADMISSION, admission);
     if (error != NULL) {
-        tfos__message_put_number(&message, TFOS__FIELD_STATUS, error->status);
-        tfos__message_put_string(&message, TFOS__FIELD_TEXT, error->message);
+        tfos__message_put_error(&message, error);
     }
     feeds->calls.to_producer(feeds->calls.context, number, &message);
 }
@@ -89,9 +87,13 @@ static void on_answer(void *context, uint64_t number, tfos__admission admission,
         grant(feeds, who, fed);
         return;
     }
-    /* An attempt that comes too late, say, is refused, and nothing is wrong with the feed. */
-    if (error != NULL && which != NULL && tfos__ledger_count(feeds->ledger, which->number, &counts) && counts.failed) {
-        tfos__feeds_fail(feeds, which, error);
+    if (error != NULL && which != NULL && tfos__ledger_count(feeds->ledger, which->number, &counts)) {
+        if (counts.failed) {
+            tfos__feeds_fail(feeds, which, error);
+        } else if (error->fault != TFOS_FAULT_AGAIN && who->attempt.epoch == which->epoch) {
+            /* Spark tries again in vain. An attempt that comes too late, say, is refused and is nobody's business. */
+            tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_ABANDONED, error);
+        }
     }
     dismiss(feeds, number, admission, error);
 }
@@ -150,7 +152,7 @@ static void on_mark(void *context, uint64_t number, uint64_t epoch)
         queue->marks++;
         tfos__feeds_make_mark(queue, &message);
         tfos__feeds_tell_nodes(feeds, &message);
-        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_EXHAUSTED, NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_EXHAUSTED, NULL);
     }
 }
 
@@ -160,7 +162,7 @@ static void on_consumed(void *context, uint64_t number, uint64_t epoch, uint64_t
     tfos__feeds *feeds = context;
     const tfos__known_feed *which = tfos__feeds_find(feeds, number);
     if (which != NULL && !tfos__feeds_is_inference(which)) {
-        tfos__feeds_tell_epoch(feeds, which, dropped == 0 ? TFOS__FEED_STATE_CONSUMED : TFOS__FEED_STATE_DROPPED, epoch,
+        tfos__feeds_tell_epoch(feeds, which, dropped == 0 ? TFOS_FEED_STATE_CONSUMED : TFOS_FEED_STATE_DROPPED, epoch,
                                NULL);
     }
 }
@@ -198,7 +200,7 @@ void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *which, const tfos_e
     tfos__feeds_fail(feeds, which, error);
 }
 
-void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, tfos__feed_state state)
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *which, tfos_feed_state state)
 {
     const tfos__known_producer *each;
     tfos__ledger_end(feeds->ledger, which->number);
@@ -294,9 +296,9 @@ static void begin_epoch(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     if (tfos__ledger_begin(feeds->ledger, which->number, which->epoch, &error) != TFOS_OK) {
         which->epoch = before;
         which->failed = true;
-        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_FAILED, &error);
+        tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_FAILED, &error);
     } else {
-        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_EPOCH, NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_EPOCH, NULL);
     }
 }
 
@@ -344,13 +346,13 @@ void tfos__feeds_obey(tfos__feeds *feeds, const tfos__message *message, uint64_t
     if (message->type == TFOS__MESSAGE_FEED) {
         if (open_feed(feeds, message, &error) != TFOS_OK) {
             const tfos__known_feed refused = {.number = tfos__message_number(message, TFOS__FIELD_FEED)};
-            tfos__feeds_tell_driver(feeds, &refused, TFOS__FEED_STATE_FAILED, &error);
+            tfos__feeds_tell_driver(feeds, &refused, TFOS_FEED_STATE_FAILED, &error);
             return;
         }
         which = tfos__feeds_find(feeds, tfos__message_number(message, TFOS__FIELD_FEED));
-        tfos__feeds_tell_driver(feeds, which, TFOS__FEED_STATE_OPEN, NULL);
+        tfos__feeds_tell_driver(feeds, which, TFOS_FEED_STATE_OPEN, NULL);
         if (feeds->stopped || which->known_queue->terminated) {
-            tfos__feeds_stop(feeds, which, feeds->stopped ? TFOS__FEED_STATE_ENDED : TFOS__FEED_STATE_TERMINATED);
+            tfos__feeds_stop(feeds, which, feeds->stopped ? TFOS_FEED_STATE_ENDED : TFOS_FEED_STATE_TERMINATED);
         }
     } else if (message->type == TFOS__MESSAGE_EPOCH && which != NULL) {
         begin_epoch(feeds, which, message);

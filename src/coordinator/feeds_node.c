@@ -119,7 +119,7 @@ static void terminate(tfos__feeds *feeds, const tfos__message *message)
     tfos__known_feed *each;
     TAILQ_FOREACH (each, &feeds->open, among_open) {
         if (each->known_queue == queue) {
-            tfos__feeds_stop(feeds, each, TFOS__FEED_STATE_TERMINATED);
+            tfos__feeds_stop(feeds, each, TFOS_FEED_STATE_TERMINATED);
         }
     }
 }
@@ -244,13 +244,14 @@ void tfos__feeds_end(tfos__feeds *feeds)
     feeds->stopped = true;
     if (failure[0] != '\0') {
         tfos__fail(&error, TFOS_CANCELLED, "the cluster has failed: %s", failure);
+        error.fault = TFOS_FAULT_CLUSTER;
     }
     tfos__known_feed *each;
     TAILQ_FOREACH (each, &feeds->open, among_open) {
         if (failure[0] != '\0') {
             tfos__feeds_break(feeds, each, &error);
         } else if (!each->failed) {
-            tfos__feeds_stop(feeds, each, stopping ? TFOS__FEED_STATE_ENDED : TFOS__FEED_STATE_FINISHED);
+            tfos__feeds_stop(feeds, each, stopping ? TFOS_FEED_STATE_ENDED : TFOS_FEED_STATE_FINISHED);
         }
     }
     tfos__ledger_end(feeds->ledger, UINT64_MAX);

@@ -65,13 +65,17 @@ static void take_schema(tfos__feeds *feeds, tfos__known_feed *which, const tfos_
     tfos__feeds_tell_nodes(feeds, &schema);
 }
 
-static void take_unfit(tfos__feeds *feeds, tfos__known_feed *which, uint64_t number, const tfos__message *message)
+/* The driver is told, for Spark's own words for it are none that a driver could go by. */
+static void give_up(tfos__feeds *feeds, tfos__known_feed *which, uint64_t number, const tfos__message *message)
 {
-    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
-    tfos_error error = {.status = status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_INVALID};
+    tfos_error error;
     const tfos__known_producer *who = tfos__feeds_find_producer(feeds, number);
     tfos__ledger_counts counts;
-    tfos__message_copy(message, TFOS__FIELD_TEXT, error.message, sizeof error.message);
+    tfos__message_error(message, &error);
+    if (error.fault == TFOS_FAULT_AGAIN) {
+        tfos__feeds_tell_epoch(feeds, which, TFOS_FEED_STATE_ABANDONED, who->attempt.epoch, &error);
+        return;
+    }
     if (tfos__feeds_is_inference(which) && who->granted) {
         which->unfit = which->unfit != NULL ? which->unfit : strdup(error.message);
         tfos__feeds_break(feeds, which, &error);
@@ -116,8 +120,8 @@ void tfos__feeds_hear_producer(tfos__feeds *feeds, uint64_t number, const tfos__
     case TFOS__MESSAGE_COMPLETE:
         complete(feeds, who, which);
         break;
-    case TFOS__MESSAGE_UNFIT:
-        take_unfit(feeds, which, number, message);
+    case TFOS__MESSAGE_GAVE_UP:
+        give_up(feeds, which, number, message);
         break;
     case TFOS__MESSAGE_SCHEMA:
         take_schema(feeds, which, message);

@@ -83,6 +83,7 @@ static bool blame_node(const tfos__feeds *feeds, const tfos__known_feed *which, 
                        "terminate() when it wants no more? ",
                        which->timeout_ms / 1000, view.role, view.task, view.host, rows);
         }
+        error->fault = TFOS_FAULT_PROGRAM;
         add_log(&view, error);
         return true;
     }
@@ -104,6 +105,7 @@ static bool nobody_reads(const tfos__feeds *feeds, const tfos__known_feed *which
                "no program has opened the queue '%s' for %" PRIu64 " s (feed_timeout), so nobody takes the rows. Does "
                "map_fun make a DataFeed (ctx.get_data_feed()) for this queue, and did it get that far? ",
                which->queue, which->timeout_ms / 1000);
+    error->fault = TFOS_FAULT_PROGRAM;
     tfos__roster_view(feeds->roster, last, &view);
     add_log(&view, error);
     return true;

@@ -181,9 +181,9 @@ void tfos__hunger_tick(tfos__feeds *feeds);
 
 /* ---- feeds.c ---- */
 
-void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state,
+void tfos__feeds_tell_driver(tfos__feeds *feeds, const tfos__known_feed *feed, tfos_feed_state state,
                              const tfos_error *error);
-void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state, uint64_t epoch,
+void tfos__feeds_tell_epoch(tfos__feeds *feeds, const tfos__known_feed *feed, tfos_feed_state state, uint64_t epoch,
                             const tfos_error *error);
 void tfos__feeds_tell_nodes(tfos__feeds *feeds, const tfos__message *message);
 
@@ -195,7 +195,7 @@ bool tfos__feeds_is_inference(const tfos__known_feed *feed);
 void tfos__feeds_break(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);
 
 /* Nobody takes its rows any more: producers go home. `state` says to the driver why. */
-void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *feed, tfos__feed_state state);
+void tfos__feeds_stop(tfos__feeds *feeds, const tfos__known_feed *feed, tfos_feed_state state);
 
 /* The driver is told once. */
 void tfos__feeds_fail(tfos__feeds *feeds, tfos__known_feed *feed, const tfos_error *error);

@@ -59,6 +59,14 @@ static const char *const event_names[] = {"none",   "progress", "ready", "node",
                                           "failed", "status",   "feed",  "over", NULL};
 TFOS__CHOICE_FUNCTIONS(cluster_event_kind, "kind of event", event_names)
 
+static const char *const feed_state_names[] = {
+#define NAME(name, value, word, text) [value] = word,
+    TFOS_FEED_STATE_MAP(NAME)
+#undef NAME
+        NULL,
+};
+TFOS__CHOICE_FUNCTIONS(feed_state, "state of a feed", feed_state_names)
+
 static const tfos_cluster_options defaults = {.gpus = -1, .timeout_ms = 600000, .slots = -1, .slots_most = -1};
 
 void tfos_cluster_options_init(tfos_cluster_options *options, size_t size)
@@ -203,6 +211,20 @@ static tfos_status receive(tfos_cluster *cluster, int64_t timeout_ms, tfos__mess
     }
 }
 
+int tfos__cluster_socket(const tfos_cluster *cluster)
+{
+    return cluster->socket;
+}
+
+bool tfos__cluster_has_message(const tfos_cluster *cluster)
+{
+    size_t bytes;
+    size_t left = cluster->in.size - cluster->in_used;
+    const uint8_t *at = left > 0 ? cluster->in.data + cluster->in_used : NULL;
+    tfos_status status = tfos__frame_measure(at, left, TFOS__FRAME_BYTES, &bytes, NULL);
+    return status == TFOS_OK ? bytes <= left : status != TFOS_END;
+}
+
 /* ---- opening ---- */
 
 static tfos_status send_open(tfos_cluster *cluster, const tfos_cluster_options *options, const tfos__plan *plan,
@@ -235,10 +257,8 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
     }
     TFOS_TRY(status);
     if (answer.type == TFOS__MESSAGE_REFUSED) {
-        char text[TFOS_ERROR_MESSAGE_BYTES];
-        tfos_status cause = (tfos_status)tfos__message_number(&answer, TFOS__FIELD_STATUS);
-        return tfos__fail(error, cause != TFOS_OK ? cause : TFOS_INVALID, "%s",
-                          tfos__message_copy(&answer, TFOS__FIELD_TEXT, text, sizeof text));
+        tfos__message_error(&answer, error);
+        return error->status;
     }
     if (answer.type != TFOS__MESSAGE_LISTENING) {
         return tfos__fail(error, TFOS_CORRUPT, "the coordinator answered with a message %s",
@@ -252,10 +272,16 @@ static tfos_status start(tfos_cluster *cluster, const tfos_cluster_options *opti
                              error);
 }
 
+tfos_status tfos__cluster_options_take(const tfos_cluster_options *options, tfos_cluster_options *out,
+                                       tfos_error *error)
+{
+    return tfos__options_take("tfos_cluster_options", options, &defaults, out, sizeof *out, error);
+}
+
 tfos_status tfos_cluster_open(const tfos_cluster_options *options, tfos_cluster **out, tfos_error *error)
 {
     tfos_cluster_options taken;
-    TFOS_TRY(tfos__options_take("tfos_cluster_options", options, &defaults, &taken, sizeof taken, error));
+    TFOS_TRY(tfos__cluster_options_take(options, &taken, error));
     options = &taken;
     tfos_error mine;
     tfos__plan plan = {0};
@@ -441,8 +467,10 @@ static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *messag
     if (event->kind == TFOS_EVENT_FEED) {
         event->count = (int64_t)tfos__message_number(message, TFOS__FIELD_FEED);
         event->total = (int64_t)tfos__message_number(message, TFOS__FIELD_EPOCH);
-        event->state = tfos__feed_state_text((tfos__feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE));
-        event->index = (int32_t)tfos__message_number(message, TFOS__FIELD_STATUS);
+        event->feed = (tfos_feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE);
+        event->state = tfos_feed_state_name(event->feed);
+        event->status = (tfos_status)tfos__message_number(message, TFOS__FIELD_STATUS);
+        event->fault = (tfos_fault)tfos__message_number(message, TFOS__FIELD_FAULT);
     }
     if (event->kind == TFOS_EVENT_FAILED) {
         char *text = failure_text(event, message, cluster->texts[EVENT_TAIL]);

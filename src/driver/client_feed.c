@@ -17,33 +17,44 @@ void tfos_feed_options_init(tfos_feed_options *options, size_t size)
     tfos__options_init(options, size, &defaults, sizeof defaults);
 }
 
-tfos_status tfos_cluster_open_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
-                                   tfos_error *error)
+tfos_status tfos__feed_options_take(const tfos_feed_options *options, tfos_feed_options *out, tfos_error *error)
 {
-    tfos_feed_options taken;
-    TFOS_TRY(tfos__options_take("tfos_feed_options", options, &defaults, &taken, sizeof taken, error));
-    options = &taken;
-    tfos__message message;
-    const char *queue = options->queue != NULL ? options->queue : "input";
-    size_t bytes = strlen(queue);
-    if (bytes == 0 || bytes > 63 || strchr(queue, ',') != NULL) {
+    TFOS_TRY(tfos__options_take("tfos_feed_options", options, &defaults, out, sizeof *out, error));
+    out->queue = out->queue != NULL ? out->queue : defaults.queue;
+    size_t bytes = strlen(out->queue);
+    if (bytes == 0 || bytes > 63 || strchr(out->queue, ',') != NULL) {
         return tfos__fail(error, TFOS_INVALID, "the name of a queue has 1 to 63 bytes and no comma, found '%s'",
-                          tfos__printable_of(queue, bytes).text);
+                          tfos__printable_of(out->queue, bytes).text);
     }
-    if (options->partitions < 0) {
-        return tfos__fail(error, TFOS_INVALID, "a feed cannot have %lld partitions", (long long)options->partitions);
+    if (out->partitions < 0) {
+        return tfos__fail(error, TFOS_INVALID, "a feed cannot have %lld partitions", (long long)out->partitions);
     }
-    uint64_t number = atomic_fetch_add(&last_feed, 1) + 1;
+    return TFOS_OK;
+}
+
+tfos_status tfos__cluster_open_feed_as(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t feed,
+                                       tfos_error *error)
+{
+    tfos__message message;
     tfos__message_init(&message, TFOS__MESSAGE_FEED);
-    tfos__message_put_number(&message, TFOS__FIELD_FEED, number);
-    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, queue);
+    tfos__message_put_number(&message, TFOS__FIELD_FEED, feed);
+    tfos__message_put_string(&message, TFOS__FIELD_QUEUE, options->queue);
     tfos__message_put_number(&message, TFOS__FIELD_PARTITIONS, (uint64_t)options->partitions);
     tfos__message_put_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));
     tfos__message_put_number(&message, TFOS__FIELD_FEED_FLAGS,
                              (options->inference ? TFOS__FEED_INFERENCE : 0u) |
                                  (options->determinate ? TFOS__FEED_DETERMINATE : 0u) |
                                  (options->again ? TFOS__FEED_AGAIN : 0u));
-    TFOS_TRY(tfos__cluster_send(cluster, &message, error));
+    return tfos__cluster_send(cluster, &message, error);
+}
+
+tfos_status tfos_cluster_open_feed(tfos_cluster *cluster, const tfos_feed_options *options, uint64_t *feed,
+                                   tfos_error *error)
+{
+    tfos_feed_options taken;
+    TFOS_TRY(tfos__feed_options_take(options, &taken, error));
+    uint64_t number = atomic_fetch_add(&last_feed, 1) + 1;
+    TFOS_TRY(tfos__cluster_open_feed_as(cluster, &taken, number, error));
     *feed = number;
     return TFOS_OK;
 }

@@ -551,6 +551,16 @@ tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *want, tfos_s
     return status;
 }
 
+void tfos__feed_view(const tfos_feed *feed, tfos__queue_view *out)
+{
+    const tfos__queue *queue = feed->queue;
+    pthread_mutex_lock(&feed->intake->lock);
+    *out = (tfos__queue_view){.marks_received = queue->marks_received,
+                              .marks_passed = queue->marks_passed,
+                              .answers = queue->answer_capacity};
+    pthread_mutex_unlock(&feed->intake->lock);
+}
+
 bool tfos_feed_ended(tfos_feed *feed)
 {
     tfos__queue *queue = feed->queue;

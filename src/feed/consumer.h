@@ -84,6 +84,15 @@ struct tfos_feed {
     tfos__queue *queue;
 };
 
+/* A queue as it can be looked at. */
+typedef struct tfos__queue_view {
+    uint64_t marks_received; /* epochs that have ended … */
+    uint64_t marks_passed;   /* … and whose end the program has come to */
+    size_t answers;          /* places in memory for rows that may have to be answered */
+} tfos__queue_view;
+
+void tfos__feed_view(const tfos_feed *feed, tfos__queue_view *out);
+
 /* ---- consumer_intake.c ---- */
 
 /* The intake of this process, made at the first call from TFOS_FEED_FD. NOT_FOUND when there is none. */

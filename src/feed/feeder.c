@@ -3,7 +3,7 @@
  * It has a connection to the coordinator, whose ledger lets it in and hears how far it came, and one Unix socket to
  * each node on its machine, which hands it a lane when it asks. Rows are committed in their order, to whichever lane,
  * one entry after the other: that is what makes one number say all about what was fed (feed/ledger.h). */
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,6 +32,25 @@ void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows)
     feeder->row += (uint64_t)rows;
 }
 
+void tfos__feeder_locate(const tfos_feeder *feeder, tfos_error *error)
+{
+    tfos__error_prefix(error, "partition %" PRIu64, feeder->attempt.partition);
+}
+
+void tfos__feeder_look(const tfos_feeder *feeder, tfos__feeder_view *out)
+{
+    *out =
+        (tfos__feeder_view){.sent = feeder->sent, .batch_bytes = feeder->batch_bytes, .local_most = feeder->local_most};
+    for (size_t i = 0; i < feeder->place_count; i++) {
+        const tfos__place *place = &feeder->places[i];
+        out->near += place->socket >= 0 && !place->far ? 1 : 0;
+        out->far += place->socket >= 0 && place->far ? 1 : 0;
+        out->unreached += place->socket < 0 && place->tried_ms != 0 ? 1 : 0;
+        out->lanes += place->lane != NULL ? 1 : 0;
+        out->lane_bytes += place->lane != NULL ? tfos__lane_used(place->lane) : 0;
+    }
+}
+
 /* ---- what others say ---- */
 
 static void hear_hungry(tfos_feeder *feeder, const tfos__message *message)
@@ -57,13 +76,15 @@ static tfos_status tell_end(const tfos_feeder *feeder, tfos_error *error)
                       feeder->attempt.partition);
 }
 
-tfos_status tfos__feeder_fail_as_told(const tfos__message *message, tfos_error *error)
+tfos_status tfos__feeder_fail_as_told(tfos_feeder *feeder, const tfos__message *message, tfos_error *error)
 {
-    char text[TFOS_ERROR_MESSAGE_BYTES];
-    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
-    tfos__message_copy(message, TFOS__FIELD_TEXT, text, sizeof text);
-    return tfos__fail(error, status > TFOS_END && status <= TFOS_CANCELLED ? (tfos_status)status : TFOS_CANCELLED, "%s",
-                      text);
+    tfos_error told;
+    tfos__message_error(message, &told);
+    feeder->told = true;
+    if (error != NULL) {
+        *error = told;
+    }
+    return told.status;
 }
 
 /* Reads what the coordinator has sent; waits for it at most so long. END: the feed wants no more. */
@@ -86,9 +107,9 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
                 feeder->acknowledged = true;
                 return TFOS_OK;
             }
-            return tfos__feeder_fail_as_told(&message, error);
+            return tfos__feeder_fail_as_told(feeder, &message, error);
         case TFOS__MESSAGE_REFUSED:
-            return tfos__feeder_fail_as_told(&message, error);
+            return tfos__feeder_fail_as_told(feeder, &message, error);
         case TFOS__MESSAGE_NOTED:
             feeder->acknowledged = true;
             return TFOS_OK;
@@ -496,11 +517,15 @@ tfos_status tfos_feeder_finish(tfos_feeder *feeder, tfos_error *error)
     return status == TFOS_MISMATCH && feeder->ended && feeder->exhausted && has_all_results(feeder) ? TFOS_OK : status;
 }
 
-void tfos_feeder_fail(tfos_feeder *feeder, const tfos_error *failure)
+/* What is cancelled has its cause elsewhere. */
+void tfos_feeder_give_up(tfos_feeder *feeder, const tfos_error *why)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_UNFIT);
-    tfos__message_put_number(&message, TFOS__FIELD_STATUS, failure->status);
-    tfos__message_put_string(&message, TFOS__FIELD_TEXT, failure->message);
+    if (feeder->told || why->status == TFOS_CANCELLED) {
+        return;
+    }
+    feeder->told = true;
+    tfos__message_init(&message, TFOS__MESSAGE_GAVE_UP);
+    tfos__message_put_error(&message, why);
     (void)tfos__dial_send(feeder->coordinator, &message, NULL); /* whoever cannot be told finds out by itself */
 }

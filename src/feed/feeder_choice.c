@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 
 enum {
     SHARE = 4,          /* entries that a batch is cut into for each node, at first … */
@@ -43,6 +43,14 @@ bool tfos__feeder_has_places(const tfos_feeder *feeder, bool near)
     return false;
 }
 
+/* Since when a node is hungry; 0: it is not, or, elsewhere, only was: what it says takes its time to come here, and
+ * what we have sent since then is what it waits for. */
+static uint64_t hungry_since(const tfos__place *place)
+{
+    bool served = place->stand_in != NULL && tfos__bell_backlog(place->bell) > 0;
+    return served ? 0 : tfos__bell_hungry(place->bell);
+}
+
 /* Whether one who has so many rows waiting has much less than another one. */
 static bool has_much_less(uint64_t backlog, uint64_t other)
 {
@@ -69,7 +77,7 @@ static tfos_status ask_for_lanes(tfos_feeder *feeder, tfos_error *error)
             continue;
         }
         bool less = place->stand_in == NULL && has_much_less(tfos__bell_backlog(place->bell), least);
-        if (lanes == 0 || less || tfos__bell_hungry(place->bell) != 0) {
+        if (lanes == 0 || less || hungry_since(place) != 0) {
             tfos_status status = tfos__place_ask(feeder, place, error);
             TFOS_TRY(status == TFOS_IO ? TFOS_OK : status); /* that it is gone is seen at the next look around */
             lanes += status == TFOS_OK ? 1 : 0;
@@ -102,7 +110,7 @@ void tfos__feeder_look_for_starving(tfos_feeder *feeder)
     for (size_t i = 0; i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[(feeder->place_first + i) % feeder->place_count];
         far += place->stand_in != NULL ? 1 : 0;
-        if (place->bell != NULL && !place->finished && tfos__bell_hungry(place->bell) != 0) {
+        if (place->bell != NULL && !place->finished && hungry_since(place) != 0) {
             return;
         }
         bool may_try = place->tried_ms == 0 || tfos__clock_ms() - place->tried_ms > TRY_MS;
@@ -164,7 +172,7 @@ tfos_status tfos__feeder_choose(tfos_feeder *feeder, size_t row_bytes, tfos__cho
         if (place->socket < 0 || place->bell == NULL || place->finished || place->fenced) {
             continue;
         }
-        uint64_t hungry = tfos__bell_hungry(place->bell);
+        uint64_t hungry = hungry_since(place);
         out->here++;
         out->hungry += hungry != 0 ? 1 : 0;
         uint64_t backlog = tfos__bell_backlog(place->bell);

@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 
 enum { CONNECT_MS = 8000, WAIT_MS = 100 };
 

@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 #include "feed/ledger.h"
 #include "net/machine.h"
 
@@ -88,16 +88,17 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
     do {
         TFOS_TRY(tfos__dial_receive(feeder->coordinator, -1, &message, error));
         if (message.type == TFOS__MESSAGE_REFUSED) {
-            return tfos__feeder_fail_as_told(&message, error);
+            return tfos__feeder_fail_as_told(feeder, &message, error);
         }
         if (message.type == TFOS__MESSAGE_FEED_OVER) {
             return TFOS_END;
         }
         if (message.type == TFOS__MESSAGE_DISMISSED) {
             bool failed = tfos__message_number(&message, TFOS__FIELD_ADMISSION) == TFOS__ADMISSION_FAILED;
-            return failed ? tfos__feeder_fail_as_told(&message, error) : TFOS_END;
+            return failed ? tfos__feeder_fail_as_told(feeder, &message, error) : TFOS_END;
         }
     } while (message.type != TFOS__MESSAGE_GRANTED);
+    feeder->granted = true;
     feeder->fed = tfos__message_number(&message, TFOS__FIELD_FED_BEFORE);
     feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
     feeder->held_back = (feeder->flags & TFOS__FEED_HELD_BACK) != 0;
@@ -194,8 +195,13 @@ tfos_status tfos_feeder_open(const tfos_feeder_options *options, tfos_feeder **o
     if (feeder == NULL) {
         return tfos__fail_memory(error, sizeof *feeder);
     }
-    tfos_status status = open_feeder(feeder, options, error);
+    tfos_error mine;
+    tfos_error *why = error != NULL ? error : &mine;
+    tfos_status status = open_feeder(feeder, options, why);
     if (status != TFOS_OK) {
+        if (status != TFOS_END && feeder->granted) {
+            tfos_feeder_give_up(feeder, why);
+        }
         tfos_feeder_close(feeder);
         return status;
     }

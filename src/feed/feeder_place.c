@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 #include "net/frame.h"
 
 enum { ANSWER_MS = 10000 };

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "column/append.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 
 static const char *const wait_names[] = {"not", "for_results", "for_room", NULL};
 TFOS__CHOICE_FUNCTIONS(feeder_wait, "wait", wait_names)
@@ -164,12 +164,11 @@ static tfos_status explain_missing(tfos_feeder *feeder, tfos_error *error)
 
 /* Rows that were taken and never get a result would be waited for for ever. Those that nobody takes are the
  * coordinator's to notice. */
-static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_error *error)
+static tfos_status look_at_time(const tfos_feeder *feeder, int64_t since_ms, tfos_error *error)
 {
     const tfos__expected *first = &feeder->expected[feeder->expected_first];
     const tfos__place *place = &feeder->places[first->place];
     tfos__lane_counts counts;
-    tfos_error why;
     if (feeder->timeout_ms <= 0 || tfos__clock_ms() - since_ms < feeder->timeout_ms) {
         return TFOS_OK;
     }
@@ -177,13 +176,15 @@ static tfos_status look_at_time(tfos_feeder *feeder, int64_t since_ms, tfos_erro
     if (counts.consumed_rows < counts.fed_rows) {
         return TFOS_OK;
     }
-    tfos__fail(&why, TFOS_MISMATCH,
+    tfos__fail(error, TFOS_MISMATCH,
                "no result came for %" PRId64 " s (feed_timeout): node %u on %s has taken all rows of partition %" PRIu64
                " that it was given, and at least %" PRIu64
                " of them have no result. A program must give one result for each row (batch_results)",
                feeder->timeout_ms / 1000, place->index, place->host, feeder->attempt.partition, first->rows);
-    tfos_feeder_fail(feeder, &why); /* another attempt would wait as long */
-    return tfos__fail(error, TFOS_MISMATCH, "%s", why.message);
+    if (error != NULL) {
+        error->fault = TFOS_FAULT_PROGRAM; /* another attempt would wait as long */
+    }
+    return TFOS_MISMATCH;
 }
 
 /* Whether the program that owes the next result has taken all rows that it was given. */

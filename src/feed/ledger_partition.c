@@ -155,13 +155,11 @@ static tfos_status check_rest(const tfos__feed_record *feed, const tfos__partiti
     uint64_t number = (uint64_t)(partition - feed->partition);
     /* Nodes open no lane to an attempt that was fenced. */
     if (partition->attempts > 0 && partition->attempt == attempt) {
-        tfos__fail(error, TFOS_CANCELLED,
-                   "attempt %" PRIu64 " to feed partition %" PRIu64 " of feed %" PRIu64
-                   " is known by another connection; a task that has lost its connection cannot go on, and Spark has "
-                   "to start another",
-                   attempt, number, feed->about.feed);
-        error->retriable = true;
-        return TFOS_CANCELLED;
+        return tfos__fail(error, TFOS_CANCELLED,
+                          "attempt %" PRIu64 " to feed partition %" PRIu64 " of feed %" PRIu64
+                          " is known by another connection; a task that has lost its connection cannot go on, and "
+                          "Spark has to start another",
+                          attempt, number, feed->about.feed);
     }
     if (partition->fed > 0 && !feed->about.determinate && !feed->about.again) {
         return tfos__fail(

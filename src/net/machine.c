@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,4 +31,11 @@ void tfos__address_name(const struct sockaddr *address, socklen_t bytes, char ou
     } else {
         snprintf(out, TFOS__ADDRESS_BYTES, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     }
+}
+
+void tfos__host_bare(const char *host, char out[TFOS__HOST_BYTES])
+{
+    size_t bytes = strlen(host);
+    bool bracketed = bytes > 2 && host[0] == '[' && host[bytes - 1] == ']';
+    snprintf(out, TFOS__HOST_BYTES, "%.*s", (int)(bracketed ? bytes - 2 : bytes), host + (bracketed ? 1 : 0));
 }

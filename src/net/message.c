@@ -54,18 +54,6 @@ const char *tfos__node_state_text(tfos__node_state state)
     return "unknown";
 }
 
-const char *tfos__feed_state_text(tfos__feed_state state)
-{
-    switch (state) {
-#define STATE(name, value, text)                                                                                       \
-    case TFOS__FEED_STATE_##name:                                                                                      \
-        return text;
-        TFOS__FEED_STATE_MAP(STATE)
-#undef STATE
-    }
-    return "unknown";
-}
-
 const char *tfos__outcome_text(tfos__outcome outcome)
 {
     switch (outcome) {
@@ -201,6 +189,26 @@ char *tfos__message_duplicate(const tfos__message *message, tfos__field field)
         copy[text.count] = '\0';
     }
     return copy;
+}
+
+void tfos__message_put_error(tfos__message *message, const tfos_error *error)
+{
+    tfos__message_put_number(message, TFOS__FIELD_STATUS, error->status);
+    if (is_ours(message->type, TFOS__FIELD_FAULT)) {
+        tfos__message_put_number(message, TFOS__FIELD_FAULT, error->fault);
+    }
+    tfos__message_put_string(message, TFOS__FIELD_TEXT, error->message);
+}
+
+void tfos__message_error(const tfos__message *message, tfos_error *out)
+{
+    uint64_t status = tfos__message_number(message, TFOS__FIELD_STATUS);
+    uint64_t fault = tfos__message_number(message, TFOS__FIELD_FAULT);
+    out->status = status > TFOS_END && status <= TFOS_RAISED ? (tfos_status)status : TFOS_CANCELLED;
+    out->fault = tfos__message_has(message, TFOS__FIELD_FAULT) && fault <= TFOS_FAULT_CLUSTER
+                     ? (tfos_fault)fault
+                     : tfos__status_fault(out->status);
+    tfos__message_copy(message, TFOS__FIELD_TEXT, out->message, sizeof out->message);
 }
 
 static size_t field_bytes(const tfos__message *message, uint32_t field)

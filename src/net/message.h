@@ -94,26 +94,6 @@ enum {
     TFOS__FEED_HELD_BACK = 8,   /* GRANTED: READ_BY_ALL is yet to come */
 };
 
-/* FEED_STATE: what a driver hears of a feed. */
-#define TFOS__FEED_STATE_MAP(X)                                                                                        \
-    X(OPEN, 1, "open")                                                                                                 \
-    X(EPOCH, 2, "epoch")                                                                                               \
-    X(EXHAUSTED, 3, "exhausted")                                                                                       \
-    X(CONSUMED, 4, "consumed")                                                                                         \
-    X(DROPPED, 5, "dropped")                                                                                           \
-    X(TERMINATED, 6, "terminated")                                                                                     \
-    X(FINISHED, 7, "finished")                                                                                         \
-    X(ENDED, 8, "ended")                                                                                               \
-    X(FAILED, 9, "failed")
-
-typedef enum tfos__feed_state {
-#define TFOS__FEED_STATE_ENUM(name, value, text) TFOS__FEED_STATE_##name = (value),
-    TFOS__FEED_STATE_MAP(TFOS__FEED_STATE_ENUM)
-#undef TFOS__FEED_STATE_ENUM
-} tfos__feed_state;
-
-const char *tfos__feed_state_text(tfos__feed_state state);
-
 /* LANE_FLAGS. */
 enum {
     TFOS__LANE_GIVEN_UP = 1,    /* the program takes nothing more */
@@ -158,6 +138,10 @@ const char *tfos__message_copy(const tfos__message *message, tfos__field field, 
 
 /* A copy on the heap; NULL when memory is short. The caller frees it. */
 char *tfos__message_duplicate(const tfos__message *message, tfos__field field);
+
+/* STATUS, FAULT and TEXT, as far as the type has them. What comes from elsewhere and is no error, is CANCELLED. */
+void tfos__message_put_error(tfos__message *message, const tfos_error *error);
+void tfos__message_error(const tfos__message *message, tfos_error *out);
 
 /* Appends the message, without a length. INVALID: it lacks a field that its type must have. */
 tfos_status tfos__message_encode(const tfos__message *message, tfos__buffer *out, tfos_error *error);

@@ -82,7 +82,7 @@
     X(QUEUE, 69, 63, "its name: \"input\"")                                                                            \
     X(QUEUES, 70, 1024, "that the program reads: \",input,\"")                                                         \
     X(FEED_FLAGS, 71, 0, "TFOS__FEED_…")                                                                               \
-    X(FEED_STATE, 72, 0, "TFOS__FEED_STATE_…")                                                                         \
+    X(FEED_STATE, 72, 0, "a tfos_feed_state")                                                                          \
     X(FEED_NAME, 73, 100, "the abstract Unix socket where producers get lanes")                                        \
     X(FEED_PORT, 74, 0, "the same for producers on other hosts; 0: there is none")                                     \
     X(PLACES, 75, 1 << 20, "nodes to feed: frames of PLACE, one after the other")                                      \
@@ -103,7 +103,8 @@
     X(ENTRY_BYTES, 90, 0, "of the whole entry")                                                                        \
     X(PIECE, 91, 1 << 20, "the next bytes of it")                                                                      \
     X(COMMITTED, 92, 0, "bytes since the beginning that are in the node's lane")                                       \
-    X(CREDIT, 93, 0, "bytes since the beginning that the sender has room for")
+    X(CREDIT, 93, 0, "bytes since the beginning that the sender has room for")                                         \
+    X(FAULT, 94, 0, "a tfos_fault")
 
 /* An attempt to feed a partition. */
 #define TFOS__ATTEMPT_FIELDS(F) F(FEED) F(EPOCH) F(PARTITION) F(TASK_ATTEMPT)
@@ -158,7 +159,7 @@
     X(END_OF_FEED, 34, "driver → coordinator → nodes", "nothing more comes, in any queue", , )                         \
     X(QUEUE_END, 35, "coordinator → nodes", "a program wants no more of a queue", F(QUEUE), )                          \
     X(FEED_STATE, 36, "coordinator → driver", "a feed has come so far", F(FEED) F(EPOCH) F(FEED_STATE),                \
-      F(STATUS) F(TEXT))                                                                                               \
+      F(STATUS) F(FAULT) F(TEXT))                                                                                      \
     X(FEED_TICKET, 37, "driver → Spark task", "for whoever feeds", F(KEY) F(HOST) F(PORT) F(FEED) F(EPOCH),            \
       F(SETTINGS))                                                                                                     \
     X(ADMIT, 38, "producer → coordinator", "behind HELLO: may it feed?", TFOS__ATTEMPT_FIELDS(F) F(MACHINE), F(HOST))  \
@@ -167,13 +168,14 @@
     X(PLACE, 40, "coordinator → producer, inside GRANTED", "a node to feed",                                           \
       F(INDEX) F(HOST) F(FEED_NAME) F(FEED_PORT) F(HUNGRY), )                                                          \
     X(DISMISSED, 41, "coordinator → producer", "nothing is left to do here, or nothing can be done", F(ADMISSION),     \
-      F(STATUS) F(TEXT))                                                                                               \
+      F(STATUS) F(FAULT) F(TEXT))                                                                                      \
     X(FEED_OVER, 42, "coordinator → producers", "the feed wants no more", F(TERMINATED), )                             \
     X(FED, 43, "producer → coordinator", "how far it is", F(FED) F(CONSUMED), )                                        \
     X(EXHAUSTED, 44, "producer → coordinator", "its last row is in a lane", F(ROWS), )                                 \
     X(COMPLETE, 45, "producer → coordinator", "of inference: all results have come", , )                               \
     X(NOTED, 46, "coordinator → producer", "the answer to COMPLETE", , )                                               \
-    X(UNFIT, 47, "producer → coordinator", "a row that cannot be fed", F(STATUS) F(TEXT), )                            \
+    X(GAVE_UP, 47, "producer → coordinator", "why it leaves; unless another attempt may help, the feed fails",         \
+      F(STATUS) F(FAULT) F(TEXT), )                                                                                    \
     X(SCHEMA, 48, "producer → coordinator", "of its rows", F(SCHEMA), )                                                \
     X(FEED_SCHEMA, 49, "coordinator → nodes", "of the rows of a feed", F(FEED) F(QUEUE) F(SCHEMA), )                   \
     X(HUNGRY, 50, "coordinator → producers", "whether a node is", F(INDEX) F(HUNGRY), )                                \

@@ -172,7 +172,7 @@ static void on_child(uv_poll_t *poll, int code, int events)
     if ((events & UV_WRITABLE) != 0) {
         flush_pending(feed);
     }
-    tfos_status status;
+    tfos_status status = TFOS_END;
     while (feed->child >= 0 && (status = tfos__packet_receive(feed->child, &packet, fds, NULL)) == TFOS_OK) {
         hear_child(node, &packet);
         tfos__packet_close_fds(fds);

@@ -413,7 +413,6 @@ static void on_resolved(uv_getaddrinfo_t *request, int code, struct addrinfo *fo
     } else {
         tfos_error error;
         tfos__fail(&error, TFOS_IO, "cannot find the address of %s: %s", link->peer, uv_strerror(code));
-        error.retriable = true;
         fail(link, &error);
     }
 }
@@ -475,11 +474,13 @@ tfos_status tfos__link_connect(uv_loop_t *loop, tfos__tls_context *tls, const ch
         return abandon(link, error, 0, NULL);
     }
     char service[8];
+    char name[TFOS__HOST_BYTES];
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     snprintf(service, sizeof service, "%u", port);
+    tfos__host_bare(host, name);
     link->resolve.data = link;
     link->resolving = true;
-    int code = uv_getaddrinfo(loop, &link->resolve, on_resolved, host, service, &hints);
+    int code = uv_getaddrinfo(loop, &link->resolve, on_resolved, name, service, &hints);
     if (code != 0) {
         link->resolving = false;
         return abandon(link, error, code, "cannot look up the address of the coordinator");

@@ -253,17 +253,12 @@ static tfos_status status_of_code(int code)
 tfos_status tfos__tensorflow_check(const tfos__tensorflow *tf, const TF_Status *status, const char *doing,
                                    tfos_error *error)
 {
-    enum { DEADLINE_EXCEEDED = 4, UNAVAILABLE = 14 };
     int code = tf->TF_GetCode(status);
     if (code == 0) {
         return TFOS_OK;
     }
-    tfos_status ours = tfos__fail(error, status_of_code(code), "%s: TensorFlow %s says: %s (code %d)", doing,
-                                  tf->version, tf->TF_Message(status), code);
-    if (error != NULL) {
-        error->retriable = code == DEADLINE_EXCEEDED || code == UNAVAILABLE;
-    }
-    return ours;
+    return tfos__fail(error, status_of_code(code), "%s: TensorFlow %s says: %s (code %d)", doing, tf->version,
+                      tf->TF_Message(status), code);
 }
 
 tfos_status tfos__tensorflow_load_ops(const tfos__tensorflow *tf, const char *path, tfos_error *error)

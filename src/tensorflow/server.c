@@ -164,14 +164,10 @@ static tfos_status explain(const char *job, int64_t task, const char *address, t
     int port = tfos__cluster_address_port(address);
     int problem = probe_port(port);
     if (problem == EADDRINUSE) {
-        tfos_status status = tfos__fail_errno(error, problem,
-                                              "%s:%lld cannot serve on %s: another process has port %d (`ss -ltnp "
-                                              "'sport = :%d'` shows which); end it, or choose another port",
-                                              job, (long long)task, address, port, port);
-        if (error != NULL) {
-            error->retriable = true;
-        }
-        return status;
+        return tfos__fail_errno(error, problem,
+                                "%s:%lld cannot serve on %s: another process has port %d (`ss -ltnp 'sport = :%d'` "
+                                "shows which); end it, or choose another port",
+                                job, (long long)task, address, port, port);
     }
     if (problem == EACCES) {
         return tfos__fail_errno(

@@ -16,7 +16,7 @@
 tfos_status tfos__server_encode(const tfos__cluster_spec *cluster, const char *job, int64_t task,
                                 int32_t inter_op_threads, tfos__buffer *out, tfos_error *error);
 
-/* Starts the server of a task; it serves when this returns. A port that is taken is named, with `retriable` set.
+/* Starts the server of a task; it serves when this returns. A port that is taken is named.
  *
  * TensorFlow cannot stop a server that has been started (and aborts when one is deleted): it ends with the process.
  *

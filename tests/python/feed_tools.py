@@ -119,7 +119,7 @@ class FedCluster:
     # ---- feeding ----
 
     def begin(self, queue="input", partitions=1):
-        """Begins an epoch; returns a function that makes the feeder of a partition."""
+        """Begins an epoch; returns a function that feeds one partition of it: an iterator of rows, or of batches."""
         if queue not in self._feeds:
             self._feeds[queue] = self._native.feed(queue, partitions, False, True, False, SECONDS * 1000)
             self._epochs[queue] = 0
@@ -128,15 +128,21 @@ class FedCluster:
         self._native.epoch(feed, epoch)
         self.wait(lambda: (feed, epoch) in self._begun)
         ticket = self._native.feed_ticket(feed, epoch)
-        return lambda partition=0: _native.Feeder(ticket, partition, next(self._attempts), "localhost")
+
+        def feed(rows, partition=0, batches=False):
+            pump = _native.Pump(ticket, partition, next(self._attempts), "localhost", rows, None, batches)
+            try:
+                assert list(pump) == []
+            finally:
+                pump.close()
+
+        return feed
 
     def feed(self, rows, queue="input"):
-        """Feeds an epoch of one partition: rows of Python objects, or batches. False: the feed wants no more."""
-        feeder = self.begin(queue)()
-        try:
-            return all(feeder.batch(batch) for batch in batches_of(rows)) and feeder.finish()
-        finally:
-            feeder.close()
+        """Feeds an epoch of one partition: rows of Python objects, or batches."""
+        rows = list(rows)
+        batches = bool(rows) and isinstance(rows[0], (_native.Batch, records.Batch))
+        self.begin(queue)(batches_of(rows) if batches else iter(rows), batches=batches)
 
     def feed_all(self, epochs):
         """Feeds {queue: [rows of an epoch, …]}, then ends the feed."""

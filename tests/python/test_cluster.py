@@ -4,7 +4,6 @@ import argparse
 import base64
 import getpass
 import os
-import re
 import shutil
 import sys
 import threading
@@ -17,8 +16,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_tools
-from spark_tools import Answers, held_port, listening_ports, marked_processes, node_processes, spark_context, wait_for
-from tensorflowonspark import TFCluster, TFNode, TFParallel, TFSparkNode, util
+from spark_tools import (
+    Answers,
+    held_port,
+    listening_ports,
+    marked_processes,
+    node_processes,
+    spark_context,
+    taken_slots,
+    wait_for,
+)
+from tensorflowonspark import TFCluster, TFNode, TFParallel, TFSparkNode, _spark, util
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
 
@@ -218,13 +226,10 @@ def test_busy_slots_are_waited_for(sc, answers, capfd):
     assert "waiting for executor slots" in capfd.readouterr().err
 
 
-def test_nodes_that_do_not_come_in_time(sc):
-    blocker = threading.Thread(target=lambda: sc.parallelize(range(1), 1).foreach(lambda _: time.sleep(4)))
-    blocker.start()
-    wait_for(lambda: sc.statusTracker().getActiveJobsIds(), 10)
-    with pytest.raises(TFCluster.TFClusterError, match=r"1 of 2"):
-        TFCluster.run(sc, print, None, 2, 0, reservation_timeout=1)
-    blocker.join()
+def test_nodes_that_do_not_come_in_time(sc, tmp_path):
+    with taken_slots(sc, tmp_path, 1):
+        with pytest.raises(TFCluster.TFClusterError, match=r"1 of 2"):
+            TFCluster.run(sc, print, None, 2, 0, reservation_timeout=5)
     wait_for(lambda: not sc.statusTracker().getActiveJobsIds(), 10)
 
 
@@ -395,29 +400,6 @@ def test_port_of_the_coordinator(sc, monkeypatch):
         TFCluster.run(sc, print, None, 2, 0)
 
 
-def key_of_ticket(ticket):
-    """The 32 bytes of the cluster key, a field of a message in protobuf wire format."""
-    with open(f"{spark_tools.ROOT}/docs/protocol.md", encoding="utf-8") as page:
-        number = int(re.search(r"^\| (\d+) \| KEY \|", page.read(), re.MULTILINE)[1])
-
-    def varint(at):
-        value = shift = 0
-        while True:
-            value |= (ticket[at] & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if ticket[at - 1] < 0x80:
-                return value, at
-
-    at = 0
-    while at < len(ticket):
-        tag, at = varint(at)
-        length, at = varint(at) if tag & 7 == 2 else (0, varint(at)[1])
-        if tag == number << 3 | 2:
-            return ticket[at : at + length]
-        at += length
-    raise ValueError("the ticket has no key")
-
-
 def forms_of(key):
     """How the key might be written: as it is, in hexadecimal, and in base64 on its own and inside of something."""
     inside = [base64.b64encode(bytes(n) + key)[4 * (n > 0) : -4] for n in range(3)]
@@ -442,7 +424,7 @@ def what_others_may_read(sc):
     return places
 
 
-def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
+def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd, monkeypatch):
     """It travels in Spark's task data alone; who may look at processes, settings, logs and the status page lacks it."""
 
     def main(args, ctx):
@@ -453,8 +435,11 @@ def test_key_of_the_cluster_is_nowhere_to_be_read(sc, tmp_path, capfd):
         while not os.path.exists(args):
             time.sleep(0.05)
 
+    tickets = []
+    submit = _spark.submit
+    monkeypatch.setattr(_spark, "submit", lambda *given, **named: tickets.append(given[3]) or submit(*given, **named))
     cluster = TFCluster.run(sc, main, str(tmp_path / "flag"), 2, 0)
-    key = key_of_ticket(cluster._session._native.ticket())
+    key = spark_tools.field_of(tickets.pop(), "KEY")
     assert len(key) == 32
     lines = []
     wait_for(lambda: lines.append(capfd.readouterr().err) or "".join(lines).count("] started") == 2, 60)

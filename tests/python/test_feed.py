@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import islice
 
 import numpy as np
+import pyspark
 import pytest
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import Row, SparkSession, functions
@@ -308,7 +309,8 @@ def test_row_that_is_larger_than_a_lane(sc, monkeypatch):
     settings = sc.getConf().set("spark.tfos.feed.lane_bytes", str(1 << 16))
     monkeypatch.setattr(sc, "getConf", lambda: settings)
     text = failure(start(sc, take_all, workers=1), sc.parallelize([b"", bytes(100_000)], 1), 15)
-    assert "row 1 of partition 0 takes 100" in text and "65536" in text and "spark.tfos.feed.lane_bytes" in text
+    assert "partition 0: row 1 of the partition takes 100" in text
+    assert "65536" in text and "spark.tfos.feed.lane_bytes" in text
 
 
 def test_function_of_the_user_that_raises(sc, answers):
@@ -339,6 +341,49 @@ def test_shutdown_tells_of_data_that_was_not_fed(sc, answers):
         with pytest.raises(TFCluster.TFClusterError, match="(?s)their data was not fed: .*ZeroDivisionError"):
             cluster.shutdown(timeout=60)
     assert "before" in answers.read()[0]
+
+
+def test_an_exception_whose_text_is_no_text(sc):
+    """Whatever it says, it ends the feed."""
+
+    def fail(row):
+        raise ValueError("a\0b")
+
+    cluster = start(sc, take_all)
+    try:
+        with pytest.raises(Exception, match="ValueError"):
+            cluster.train(sc.parallelize(range(10), 1).map(fail), 1, feed_timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
+
+
+def test_a_job_that_cannot_be_run(sc, monkeypatch):
+    """It has failed, like any other: train raises what has kept it from running, and shutdown tells of it."""
+
+    def no_thread(thread):
+        raise RuntimeError("can't start new thread")
+
+    cluster = start(sc, take_all)
+    try:
+        monkeypatch.setattr(pyspark.InheritableThread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            cluster.train(sc.parallelize(range(10), 1), 1, feed_timeout=60)
+        monkeypatch.undo()
+        with pytest.raises(TFCluster.TFClusterError, match="their data was not fed: can't start new thread"):
+            cluster.shutdown(timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
+
+
+def test_a_thread_that_spark_ends_before_its_work(sc, monkeypatch):
+    """A thread that inherits properties asks Spark for them, and does not come to its work if that fails."""
+    cluster = start(sc, take_all)
+    try:
+        monkeypatch.setattr(pyspark.InheritableThread, "run", lambda thread: None)
+        with pytest.raises(RuntimeError, match="before the job began"):
+            cluster.train(sc.parallelize(range(10), 1), 1, feed_timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
 
 
 def test_shutdown_after_an_interrupt_tells_of_nothing(sc):

@@ -10,7 +10,7 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 import spark_tools
-from spark_tools import Answers, node_processes, spark_context, wait_for
+from spark_tools import Answers, node_processes, open_feed, spark_context, wait_for
 from tensorflowonspark import TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -328,10 +328,7 @@ def test_a_second_attempt_goes_on_where_the_first_has_stopped(spark, setting, tm
             data = spark.sparkContext._jvm.org.tfos.spark.FeedData(spark.read.parquet(path)._jdf, "{}")
             assert data.columnar() == (vectorized == "true")
             attempts.append(data)
-        feed = session.ask(lambda native: native.feed("input", 1, False, True, False, 600_000))
-        session.ask(lambda native: native.epoch(feed, 0))
-        session.wait(lambda: feed in session.feeds and session.feeds[feed].epochs["epoch"] == 0)
-        ticket = bytearray(session.ask(lambda native: native.feed_ticket(feed, 0)))
+        ticket = bytearray(open_feed(cluster, 1))
         first = attempts[0].submit(ticket, "the first attempt")
         wait_for(lambda: os.path.exists(files["taken"]), 60)
         first.cancel()

@@ -9,7 +9,7 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 import spark_tools
-from spark_tools import Answers, node_processes, spark_context, wait_for
+from spark_tools import Answers, node_processes, open_feed, spark_context, wait_for
 from tensorflowonspark import TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -195,12 +195,8 @@ def test_a_task_that_waits_can_be_cancelled(spark, answers):
     cluster = TFCluster.run(context, answers.program(sleep), {}, 1, 0, input_mode=mode)
     try:
         frame = spark.range(1000)
-        session = cluster._session
         data = context._jvm.org.tfos.spark.FeedData(frame._jdf, "{}")
-        feed = session.ask(lambda native: native.feed("input", data.partitions(), False, True, False, 600_000))
-        session.ask(lambda native: native.epoch(feed, 0))
-        session.wait(lambda: feed in session.feeds and session.feeds[feed].epochs["epoch"] == 0)
-        job = data.submit(bytearray(session.ask(lambda native: native.feed_ticket(feed, 0))), "a feed")
+        job = data.submit(bytearray(open_feed(cluster, data.partitions())), "a feed")
         assert not job.awaitEnd(1000) and job.failure() is None
         job.cancel()
         tracker = context.statusTracker()

@@ -217,9 +217,9 @@ def test_a_result_of_another_type_names_column_and_row(spark):
 
     with running(spark, answering(answer), 1) as cluster:
         results = cluster.inference(numbers(spark, 1000, 1), schema="score float")
-        failing(results, "partition 0, result 2", "expected float in column 'score', found")
+        failing(results, "partition 0: result 2", "expected float in column 'score', found")
         narrow = cluster.inference(numbers(spark, 100, 1), schema="score int")
-        failing(narrow, "partition 0, result 0", "expected int in column 'score', found double")
+        failing(narrow, "partition 0: result 0", "expected int in column 'score', found double")
         two = cluster.inference(numbers(spark, 100, 1), schema="score float, other float")
         failing(two, "expected a result of 2 values", "found a tuple or list of 1")
 
@@ -227,7 +227,7 @@ def test_a_result_of_another_type_names_column_and_row(spark):
 def test_a_number_that_does_not_fit_names_its_row(spark):
     with running(spark, answering(lambda arrays: arrays["id"] * 1000), 1) as cluster:
         results = cluster.inference(numbers(spark, 100, 1), schema="score short")
-        failing(results, "partition 0, result 33: column 'score': the value 33000 does not fit short")
+        failing(results, "partition 0: result 33: column 'score': the value 33000 does not fit short")
 
 
 def test_fewer_results_than_rows(spark):

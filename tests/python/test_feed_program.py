@@ -33,13 +33,13 @@ def test_rows_of_an_interrupted_call_come_with_the_next(tmp_path):
     report([feed.next_batch(2), feed.next_batch(10), stops])
     """
     with FedCluster(tmp_path, SIGNALS, program) as cluster:
-        feeder = cluster.begin()()
-        for rows in ([1, 2, 3], ["a"]):  # of two schemas: the first are taken when the others are waited for
-            for batch in batches_of(rows):
-                assert feeder.batch(batch)
-        cluster.wait(lambda: "interrupted" in cluster.output)
-        assert feeder.finish()
-        feeder.close()
+
+        def batches():  # of two schemas: the first are taken when the others are waited for
+            yield from batches_of([1, 2, 3])
+            yield from batches_of(["a"])
+            cluster.wait(lambda: "interrupted" in cluster.output)
+
+        cluster.begin()(batches(), batches=True)
         cluster.end()
         assert cluster.result() == [[1, 2], [3, "a"], False]
 
@@ -52,6 +52,28 @@ def test_terminate_in_the_handler_of_a_signal(tmp_path):
     """
     with FedCluster(tmp_path, SIGNALS, program) as cluster:
         assert cluster.result() == [[], True]
+
+
+def test_what_its_rows_raise_is_what_a_task_raises(tmp_path):
+    """Unchanged, with its traceback; and the next attempt goes on."""
+
+    def rows(failure):
+        for number in range(10_000):
+            if number == 5000 and failure is not None:
+                raise failure
+            yield number
+
+    with FedCluster(tmp_path, SIGNALS, "report(feed.next_batch(20_000))") as cluster:
+        feed = cluster.begin()
+        with pytest.raises(TypeError, match="rows is an iterator"):
+            feed([1, 2])
+        for failure in (ArithmeticError("a fault of the user's"), KeyboardInterrupt()):
+            with pytest.raises(type(failure)) as caught:
+                feed(rows(failure))
+            assert caught.value is failure and caught.traceback[-1].name == "rows"
+        feed(rows(None))
+        cluster.end()
+        assert cluster.result() == list(range(10_000))
 
 
 class Pickled:

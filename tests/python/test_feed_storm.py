@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 import spark_tools
 from processes import parent_of
 from spark_tools import marked_processes, node_processes, spark_context, wait_for
-from tensorflowonspark import TFCluster, _feeding
+from tensorflowonspark import TFCluster, _feeding, _session
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
 
@@ -244,16 +244,16 @@ def test_nobody_notices_that_feeding_tasks_die(sc, tmp_path, kind, number):
 
 
 class Fed:
-    """What the driver has fed, as it is told by Feeding: [(epoch, attempt of the cluster, outcome), …]."""
+    """What the driver has fed, by the orders that its shell was given: [(epoch, attempt of the cluster), …]."""
 
     def __init__(self, log=()):
         self.log = [tuple(each) for each in log]
 
-    def wrap(self, feed_epoch):
-        def logged(feeding, epoch):
-            outcome = feed_epoch(feeding, epoch)
-            self.log.append((epoch, feeding._attempt, outcome))
-            return outcome
+    def wrap(self, take):
+        def logged(session, order):
+            if order["kind"] == "feed":
+                self.log.append((spark_tools.field_of(order["bytes"], "EPOCH"), session.attempt))
+            take(session, order)
 
         return logged
 
@@ -263,12 +263,11 @@ class Fed:
         A program that dies may have taken a batch that it has not written yet: then that one is missing, if the epoch
         had been consumed by then. A program that has seen the end of the epoch has written all of it."""
         first, counts = {}, {}  # attempt of the cluster: the epoch that it began with; epoch: the attempt that counts
-        for epoch, attempt, outcome in self.log:
+        for epoch, attempt in self.log:
             first.setdefault(attempt, epoch)
             found = records.rows(attempt, epoch - first[attempt])
             assert set(found) <= set(range(rows)) and max(found.values(), default=0) <= 1, f"epoch {epoch}; {told}"
-            if outcome == "done":
-                counts[epoch] = attempt
+            counts[epoch] = attempt
         assert sorted(counts) == list(range(epochs)), told
         for epoch, attempt in counts.items():
             there = epoch - first[attempt]
@@ -280,7 +279,7 @@ class Fed:
 @pytest.fixture
 def fed(monkeypatch):
     fed = Fed()
-    monkeypatch.setattr(_feeding.Feeding, "feed_epoch", fed.wrap(_feeding.Feeding.feed_epoch))
+    monkeypatch.setattr(_session.Session, "_take", fed.wrap(_session.Session._take))
     return fed
 
 
@@ -322,7 +321,7 @@ def take_arrays(args, ctx):
 def drive(folder, epochs):
     """A driver, in a process of its own, that can be stopped."""
     fed = Fed()
-    _feeding.Feeding.feed_epoch = fed.wrap(_feeding.Feeding.feed_epoch)
+    _session.Session._take = fed.wrap(_session.Session._take)
     records = os.path.join(folder, "records")
     with spark_context("local[6]", folder, conf=STOPPED_CONF) as sc:
         frame = SparkSession(sc).range(0, STOPPED_ROWS, 1, STOPPED_PARTITIONS)

@@ -49,7 +49,7 @@ def test_every_prefix(small_file):
             assert read_x(path) == whole
             continue
         error = fails_at(path, max(offset for offset in offsets if offset <= size), records.TruncatedError)
-        assert error.status == "TRUNCATED" and not error.retriable
+        assert error.status == "TRUNCATED" and error.fault == "final"
         reader = records.read(path, schema=X, on_corrupt="skip")
         assert [value for batch in reader for value in batch["x"].tolist()] == whole
         assert reader.progress.skipped_bytes == size - max(offset for offset in offsets if offset <= size)
@@ -246,4 +246,4 @@ def test_every_error_is_an_error_and_can_be_pickled():
         assert issubclass(kind, records.Error) and kind.__module__ == "tensorflowonspark.records"
         assert kind.status == "".join("_" + c if c.isupper() else c.upper() for c in name[:-5])[1:]
         again = pickle.loads(pickle.dumps(kind("text")))
-        assert type(again) is kind and str(again) == "text" and again.retriable is False
+        assert type(again) is kind and str(again) == "text" and again.fault in ("again", "final")

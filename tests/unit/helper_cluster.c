@@ -64,6 +64,20 @@ static int open_rows(const char *folder)
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
+/* By which a test finds the process. */
+static void leave_pid(const char *folder)
+{
+    char path[512];
+    char pid[32];
+    snprintf(path, sizeof path, "%s/pid.%ld", folder, node_index());
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    (void)unlink(path); /* of a program before this one */
+    if (symlink(pid, path) != 0) {
+        perror("the file of its process");
+        exit(5);
+    }
+}
+
 static void write_down(int rows, const int64_t *numbers, int64_t count)
 {
     size_t bytes = (size_t)count * sizeof *numbers;
@@ -176,11 +190,16 @@ static void take_rows(program *self, int64_t batch_rows)
         }
         tfos_status status = tfos_feed_next(self->feed, &want, &batch, &error);
         /* The last epoch and the feed may end at once; how many epochs there were is known inside. */
-        for (; status == TFOS_END && self->epochs < self->feed->queue->marks_passed; self->epochs++) {
+        tfos__queue_view view;
+        tfos__feed_view(self->feed, &view);
+        for (; status == TFOS_END && self->epochs < view.marks_passed; self->epochs++) {
             write_down(self->rows, &(int64_t){HELPER_EPOCH_END}, 1);
         }
-        if (status == TFOS_END && tfos_feed_ended(self->feed) && self->epochs == self->feed->queue->marks_received) {
-            return;
+        if (status == TFOS_END && tfos_feed_ended(self->feed)) {
+            tfos__feed_view(self->feed, &view);
+            if (self->epochs == view.marks_received) {
+                return;
+            }
         }
         if (status == TFOS_END) {
             continue;
@@ -220,6 +239,7 @@ void helper_program_main(int argc, char **argv)
         perror("the file of rows");
         exit(5);
     }
+    leave_pid(self.folder);
     if (does(&self, "idle")) {
         poll(NULL, 0, 600000);
     }
@@ -445,6 +465,15 @@ void helper_cluster_wait_over(helper_cluster *it)
     assert_string_equal(it->failure, "");
 }
 
+pid_t helper_cluster_program_pid(const helper_cluster *it, int32_t node)
+{
+    char path[300];
+    char pid[32] = "";
+    snprintf(path, sizeof path, "%s/pid.%d", it->folder, node);
+    assert_true(readlink(path, pid, sizeof pid - 1) > 0);
+    return (pid_t)strtol(pid, NULL, 10);
+}
+
 int64_t *helper_cluster_rows(const helper_cluster *it, int32_t node, size_t *count)
 {
     char path[300];
@@ -602,9 +631,8 @@ static tfos_status feed_all(const helper_task *task, tfos_feeder *feeder, tfos_e
             poll(NULL, 0, (int)task->pause_ms);
         }
         if (task->fails && batches == 2) {
-            const tfos_error bad = {.status = TFOS_INVALID, .message = "column 'n', row 77: it is bad"};
-            tfos_feeder_fail(feeder, &bad);
-            *error = bad;
+            *error = (tfos_error){
+                .status = TFOS_INVALID, .fault = TFOS_FAULT_FINAL, .message = "column 'n', row 77: it is bad"};
             return TFOS_INVALID;
         }
         status = tfos_feeder_put_batch(feeder, batch, error);
@@ -637,6 +665,9 @@ static int run_task(const helper_task *task, const uint8_t *ticket, size_t ticke
     tfos_error error = {0};
     tfos_status status = tfos_feeder_open(&options, &feeder, &error);
     status = status == TFOS_OK ? feed_all(task, feeder, &error) : status;
+    if (feeder != NULL && status != TFOS_OK && status != TFOS_END) {
+        tfos_feeder_give_up(feeder, &error);
+    }
     tfos_feeder_close(feeder);
     if (status != TFOS_OK && status != TFOS_END) {
         char text[TFOS_ERROR_MESSAGE_BYTES + 16];

@@ -47,6 +47,9 @@ void helper_cluster_wait_hungry(helper_cluster *it);
 /* The process of the first node. */
 long helper_cluster_node_pid(helper_cluster *it);
 
+/* The process of the program of a node, which has asked for rows before. */
+pid_t helper_cluster_program_pid(const helper_cluster *it, int32_t node);
+
 /* The usual feed of so many partitions. */
 tfos_feed_options helper_feed_of(int64_t partitions);
 

@@ -26,10 +26,10 @@ static void test_names(void **state)
 static void test_fail_fills_the_error_or_does_without(void **state)
 {
     (void)state;
-    tfos_error error = {.retriable = true};
+    tfos_error error = {.fault = TFOS_FAULT_CLUSTER};
     assert_int_equal(tfos__fail(&error, TFOS_RANGE, "%d is %s", 7, "odd"), TFOS_RANGE);
     assert_int_equal(error.status, TFOS_RANGE);
-    assert_false(error.retriable);
+    assert_int_equal(error.fault, TFOS_FAULT_FINAL);
     assert_string_equal(error.message, "7 is odd");
     assert_int_equal(tfos__fail(NULL, TFOS_LIMIT, "unseen"), TFOS_LIMIT);
     assert_int_equal(tfos__fail_errno(NULL, ENOENT, "unseen"), TFOS_NOT_FOUND);
@@ -42,21 +42,35 @@ static void test_errno_becomes_a_status(void **state)
     static const struct {
         int number;
         tfos_status status;
-        bool retriable;
     } cases[] = {
-        {ENOENT, TFOS_NOT_FOUND, false}, {ENOTDIR, TFOS_NOT_FOUND, false}, {EACCES, TFOS_PERMISSION, false},
-        {EROFS, TFOS_PERMISSION, false}, {EEXIST, TFOS_EXISTS, false},     {ENOSPC, TFOS_NO_SPACE, false},
-        {EDQUOT, TFOS_NO_SPACE, false},  {EFBIG, TFOS_NO_SPACE, false},    {ENOMEM, TFOS_NO_MEMORY, false},
-        {EIO, TFOS_IO, false},           {EMFILE, TFOS_IO, true},          {ESTALE, TFOS_IO, true},
+        {ENOENT, TFOS_NOT_FOUND}, {ENOTDIR, TFOS_NOT_FOUND}, {EACCES, TFOS_PERMISSION},
+        {EROFS, TFOS_PERMISSION}, {EEXIST, TFOS_EXISTS},     {ENOSPC, TFOS_NO_SPACE},
+        {EDQUOT, TFOS_NO_SPACE},  {EFBIG, TFOS_NO_SPACE},    {ENOMEM, TFOS_NO_MEMORY},
+        {EIO, TFOS_IO},           {EMFILE, TFOS_IO},         {ESTALE, TFOS_IO},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tfos_error error = {0};
         assert_int_equal(tfos__fail_errno(&error, cases[i].number, "x"), cases[i].status);
         assert_int_equal(error.status, cases[i].status);
-        assert_int_equal(error.retriable, cases[i].retriable);
+        assert_int_equal(error.fault, TFOS_FAULT_AGAIN);
         assert_int_equal(strncmp(error.message, "x: ", 3), 0);
         assert_string_equal(error.message + 3, strerror(cases[i].number));
     }
+}
+
+static void test_every_status_has_a_fault(void **state)
+{
+    (void)state;
+    tfos_fault fault;
+    assert_int_equal(tfos__status_fault(TFOS_IO), TFOS_FAULT_AGAIN);
+    assert_int_equal(tfos__status_fault(TFOS_RANGE), TFOS_FAULT_FINAL);
+    assert_int_equal(tfos__status_fault((tfos_status)999), TFOS_FAULT_AGAIN);
+    for (int i = 0; i <= TFOS_FAULT_CLUSTER; i++) {
+        assert_int_equal(tfos_fault_parse(tfos_fault_name((tfos_fault)i), &fault, NULL), TFOS_OK);
+        assert_int_equal(fault, i);
+    }
+    assert_string_equal(tfos_fault_name((tfos_fault)(TFOS_FAULT_CLUSTER + 1)), "unknown");
+    assert_int_equal(tfos_fault_parse("nobody's", &fault, NULL), TFOS_INVALID);
 }
 
 /* A message that does not fit is cut between characters: Python and Java decode it as UTF-8. */
@@ -177,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_fail_fills_the_error_or_does_without),
         cmocka_unit_test(test_errno_becomes_a_status),
+        cmocka_unit_test(test_every_status_has_a_fault),
         cmocka_unit_test(test_long_messages_stay_valid_utf8),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_printable),

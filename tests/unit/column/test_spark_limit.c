@@ -42,11 +42,11 @@ static void expect_bound(const char *fields, const char *columns, const part *ro
     tfos_spark_rows *rows = spark_rows_of(fields, columns);
     assert_int_equal(tfos_spark_rows_check(rows, row->data, &error), TFOS_OK); /* nobody has said how large lanes are */
     int64_t bytes = bytes_in_lane(rows, row);
-    tfos__spark_rows_limit(rows, 3, bytes);
+    tfos__spark_rows_limit(rows, bytes);
     if (tfos_spark_rows_check(rows, row->data, &error) != TFOS_OK) {
         fail_msg("%s: it takes %lld bytes; %s", fields, (long long)bytes, error.message);
     }
-    tfos__spark_rows_limit(rows, 3, bytes / slack * 9 / 10);
+    tfos__spark_rows_limit(rows, bytes / slack * 9 / 10);
     assert_int_equal(tfos_spark_rows_check(rows, row->data, &error), TFOS_LIMIT);
     tfos_spark_rows_free(rows);
 }
@@ -122,13 +122,14 @@ static void test_what_is_said(void **state)
     tfos_spark_rows *rows = spark_rows_of(SIMPLE("a", "string") "," SIMPLE("b", "binary") "," SIMPLE("c", "string"),
                                           "{\"b\": {\"default\": \"\"}}");
     tfos_spark_rows_skip(rows, 41);
-    tfos__spark_rows_limit(rows, 7, 1 << 16);
+    tfos__spark_rows_limit(rows, 1 << 16);
     assert_int_equal(tfos_spark_rows_check(rows, row->data, &error), TFOS_LIMIT);
-    assert_string_equal(error.message,
-                        "row 41 of partition 7 takes 101005 bytes, 100000 of them in column 'b': more than a lane has, "
-                        "65536. Set feed.lane_bytes (spark.tfos.feed.lane_bytes) to more");
+    assert_string_equal(
+        error.message,
+        "row 41 of the partition takes 101005 bytes, 100000 of them in column 'b': more than a lane has, "
+        "65536. Set feed.lane_bytes (spark.tfos.feed.lane_bytes) to more");
     assert_int_equal(tfos_spark_rows_refuse(rows, 2, MANY, &error), TFOS_LIMIT);
-    assert_non_null(strstr(error.message, "row 41 of partition 7 takes 100000 bytes, 100000 of them in column 'c'"));
+    assert_non_null(strstr(error.message, "row 41 of the partition takes 100000 bytes, 100000 of them in column 'c'"));
     spark_set_null(row, 1);
     assert_int_equal(tfos_spark_rows_check(rows, row->data, &error), TFOS_OK);
     free(text);
@@ -145,7 +146,7 @@ static void test_forms(void **state)
                                           "{\"b\": {\"cast\": \"float\"}, \"d\": {\"cast\": \"double\"}}");
     assert_true(tfos_spark_rows_form(rows, 0, &form));
     assert_true(form.row_bytes == INT64_MAX);
-    tfos__spark_rows_limit(rows, 0, 1 << 16);
+    tfos__spark_rows_limit(rows, 1 << 16);
     const int64_t expected[] = {1 << 16, 2 << 16, 8 << 16, 2 << 16};
     for (size_t i = 0; i < 4; i++) {
         assert_true(tfos_spark_rows_form(rows, i, &form));

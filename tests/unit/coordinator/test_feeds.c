@@ -55,8 +55,8 @@ static void write_fields(story *s, const tfos__message *message)
         {TFOS__FIELD_QUEUE, "queue", false},        {TFOS__FIELD_MARKS, "marks", true},
         {TFOS__FIELD_HUNGRY, "hungry", true},       {TFOS__FIELD_TERMINATED, "terminated", true},
         {TFOS__FIELD_PLACES, "places", false},      {TFOS__FIELD_FEED_FLAGS, "flags", true},
-        {TFOS__FIELD_STATUS, "status", true},       {TFOS__FIELD_TEXT, "text", false},
-        {TFOS__FIELD_SCHEMA, "schema", false},
+        {TFOS__FIELD_STATUS, "status", true},       {TFOS__FIELD_FAULT, "fault", true},
+        {TFOS__FIELD_TEXT, "text", false},          {TFOS__FIELD_SCHEMA, "schema", false},
     };
     bool is_state = message->type == TFOS__MESSAGE_FEED_STATE;
     for (size_t i = is_state ? 4 : 0; i < sizeof shown / sizeof shown[0]; i++) {
@@ -97,12 +97,11 @@ static void to_node(void *context, uint32_t index, const tfos__message *message)
 static void to_driver(void *context, const tfos__message *message)
 {
     story *s = context;
-    tfos__feed_state state = (tfos__feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE);
+    tfos_feed_state state = (tfos_feed_state)tfos__message_number(message, TFOS__FIELD_FEED_STATE);
     assert_int_equal(message->type, TFOS__MESSAGE_FEED_STATE);
     tfos__buffer_printf(&s->said, NULL, "driver: %" PRIu64 " %s", tfos__message_number(message, TFOS__FIELD_FEED),
-                        tfos__feed_state_text(state));
-    if (state == TFOS__FEED_STATE_EXHAUSTED || state == TFOS__FEED_STATE_CONSUMED ||
-        state == TFOS__FEED_STATE_DROPPED) {
+                        tfos_feed_state_name(state));
+    if (state == TFOS_FEED_STATE_EXHAUSTED || state == TFOS_FEED_STATE_CONSUMED || state == TFOS_FEED_STATE_DROPPED) {
         tfos__buffer_printf(&s->said, NULL, " %" PRIu64, tfos__message_number(message, TFOS__FIELD_EPOCH));
     }
     write_fields(s, message);
@@ -284,11 +283,12 @@ static void say_schema(story *s, uint64_t producer)
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
 
-static void say_unfit(story *s, uint64_t producer, uint64_t status, const char *text)
+static void give_up(story *s, uint64_t producer, tfos_status status, tfos_fault fault, const char *text)
 {
     tfos__message message;
-    tfos__message_init(&message, TFOS__MESSAGE_UNFIT);
+    tfos__message_init(&message, TFOS__MESSAGE_GAVE_UP);
     tfos__message_put_number(&message, TFOS__FIELD_STATUS, status);
+    tfos__message_put_number(&message, TFOS__FIELD_FAULT, fault);
     tfos__message_put_string(&message, TFOS__FIELD_TEXT, text);
     tfos__feeds_hear_producer(s->feeds, producer, &message, s->now_ms);
 }
@@ -412,7 +412,9 @@ static void test_a_feed_of_two_epochs(void **state)
     expect(&s, "driver: 1 consumed 0\n");
     /* A task of the epoch before comes too late: that is its own failure, and not the feed's. */
     admit(&s, 12, 0);
-    expect(&s, "producer 12: DISMISSED admission=3 status=17 text='epoch 0 of feed 1 is over: epoch 1 has begun'\n");
+    expect(
+        &s,
+        "producer 12: DISMISSED admission=3 status=17 fault=0 text='epoch 0 of feed 1 is over: epoch 1 has begun'\n");
     admit_to(&s, 13, 1, 1, 0);
     expect_part(&s, "producer 13: GRANTED ");
     order(&s, TFOS__MESSAGE_FEED_CLOSE, 1, 0);
@@ -438,7 +440,7 @@ static void test_what_a_driver_may_not(void **state)
     order(&s, TFOS__MESSAGE_EPOCH, 77, 0); /* no such feed */
     expect(&s, "");
     admit_to(&s, 5, 77, 0, 0);
-    expect_part(&s, "producer 5: DISMISSED admission=3 status=3 text='there is no feed 77");
+    expect_part(&s, "producer 5: DISMISSED admission=3 status=3 fault=0 text='there is no feed 77");
     /* An empty epoch has its mark at once, behind the word that it has begun. */
     open_feed(&s, 3, "other", 0, 0);
     order(&s, TFOS__MESSAGE_EPOCH, 3, 4);
@@ -463,7 +465,7 @@ static void test_a_job_that_has_not_fed_everything(void **state)
     order(&s, TFOS__MESSAGE_EPOCH_END, 2, 0); /* … or feed */
     expect(&s, "");
     order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
-    expect(&s, "driver: 1 failed status=9 text='Spark says that it has fed epoch 0, but 2 of 3 "
+    expect(&s, "driver: 1 failed status=9 fault=1 text='Spark says that it has fed epoch 0, but 2 of 3 "
                "partitions, the first of them 1, have not come: their tasks ended without having fed their rows'\n");
     order(&s, TFOS__MESSAGE_EPOCH_END, 1, 0);
     expect(&s, "");
@@ -493,6 +495,24 @@ static void test_a_task_dies(void **state)
     expect_part(&s, "producer 11: GRANTED rows=55 queue='input'");
     tfos__feeds_producer_left(s.feeds, 77); /* nobody */
     expect(&s, "");
+    end(&s);
+}
+
+/* Where the order of rows is not the same again, no other attempt can go on: the driver hears why. */
+static void test_a_task_dies_and_its_rows_cannot_be_found(void **state)
+{
+    (void)state;
+    story s;
+    start(&s, 1, 0);
+    admit(&s, 10, 0);
+    tfos__feeds_producer_left(s.feeds, 10);
+    fenced(&s, 0, 0, 10, 40);
+    fenced(&s, 1, 0, 10, 55);
+    s.said.size = 0;
+    admit(&s, 11, 0);
+    expect_part(&s, "driver: 1 abandoned status=15 fault=1 text='partition 0 of feed 1 cannot be fed to its end");
+    admit_to(&s, 12, 1, 7, 0); /* of another epoch: that is nobody's business */
+    expect_part(&s, "producer 12: DISMISSED");
     end(&s);
 }
 
@@ -592,13 +612,15 @@ static void test_a_row_that_cannot_be_fed(void **state)
     admit(&s, 10, 0);
     admit(&s, 11, 1);
     s.said.size = 0;
-    say_unfit(&s, 10, TFOS_INVALID, "row 3 is bad");
-    expect(&s, "driver: 1 failed status=2 text='row 3 is bad'\n"
-               "producer 11: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
-    say_unfit(&s, 11, 12345, "row 4 is bad, too");
+    give_up(&s, 10, TFOS_IO, TFOS_FAULT_AGAIN, "a wire is cut"); /* nobody else is concerned */
+    expect(&s, "driver: 1 abandoned status=6 fault=0 text='a wire is cut'\n");
+    give_up(&s, 10, TFOS_INVALID, TFOS_FAULT_FINAL, "row 3 is bad");
+    expect(&s, "driver: 1 failed status=2 fault=1 text='row 3 is bad'\n"
+               "producer 11: DISMISSED admission=3 status=2 fault=1 text='row 3 is bad'\n");
+    give_up(&s, 11, (tfos_status)12345, TFOS_FAULT_FINAL, "row 4 is bad, too");
     expect(&s, "");
     admit(&s, 12, 2);
-    expect(&s, "producer 12: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
+    expect(&s, "producer 12: DISMISSED admission=3 status=2 fault=1 text='row 3 is bad'\n");
     order(&s, TFOS__MESSAGE_EPOCH, 1, 1);
     expect_part(&s, "driver: 1 failed");
     end(&s);
@@ -630,10 +652,10 @@ static void test_inference(void **state)
     expect_part(&s, "producer 13: DISMISSED admission=3 status=");
     admit_to(&s, 14, 1, 0, 2);
     expect_part(&s, "producer 14: DISMISSED admission=3 status=");
-    say_unfit(&s, 12, TFOS_INVALID, "row 3 is bad");
-    expect_part(&s, "driver: 1 failed status=2 text='row 3 is bad'\n");
+    give_up(&s, 12, TFOS_INVALID, TFOS_FAULT_FINAL, "row 3 is bad");
+    expect_part(&s, "driver: 1 failed status=2 fault=1 text='row 3 is bad'\n");
     admit(&s, 15, 1);
-    expect(&s, "producer 15: DISMISSED admission=3 status=2 text='row 3 is bad'\n");
+    expect(&s, "producer 15: DISMISSED admission=3 status=2 fault=1 text='row 3 is bad'\n");
     end(&s);
 }
 
@@ -649,9 +671,10 @@ static void test_inference_ends(void **state)
     node_ends(&s, 1, TFOS__OUTCOME_FINISHED, "");
     expect_part(&s, "producer 10: FEED_OVER terminated=0\n"); /* without the word that somebody wanted it */
     admit(&s, 11, 0); /* to be sent home as if all were well would lose its rows */
-    expect(&s,
-           "producer 11: DISMISSED admission=3 status=11 text='the rows of partition 0 get no results: the programs "
-           "of the cluster have ended'\n");
+    expect(&s, "driver: 1 abandoned status=11 fault=1 text='"
+               "the rows of partition 0 get no results: the programs of the cluster have ended'\n"
+               "producer 11: DISMISSED admission=3 status=11 fault=1 text='"
+               "the rows of partition 0 get no results: the programs of the cluster have ended'\n");
     end(&s);
 }
 
@@ -686,7 +709,7 @@ static void test_rows_of_a_program_that_was_killed(void **state)
     start_fed(&s, 50);
     settled(&s, 0, 1, 10, 20, 0);
     node_ends(&s, 1, TFOS__OUTCOME_KILLED, "by SIGKILL");
-    expect_part(&s, "driver: 1 failed status=17 text='the cluster has failed: ");
+    expect_part(&s, "driver: 1 failed status=17 fault=3 text='the cluster has failed: ");
     settled(&s, 0, 2, 10, 30, 0);
     expect(&s, "");
     end(&s);
@@ -766,8 +789,9 @@ static void test_rows_that_nobody_takes(void **state)
     wait_for(&s, 9900);
     expect(&s, "");
     wait_for(&s, 300);
-    expect_part(&s, "producer 10: DISMISSED admission=3 status=14 text='no row was consumed for 10 s (feed_timeout): "
-                    "worker:1 on h1 has 40 rows waiting and takes none.");
+    expect_part(
+        &s, "producer 10: DISMISSED admission=3 status=14 fault=2 text='no row was consumed for 10 s (feed_timeout): "
+            "worker:1 on h1 has 40 rows waiting and takes none.");
     wait_for(&s, 60000);
     expect(&s, ""); /* said once */
     end(&s);
@@ -784,7 +808,7 @@ static void test_programs_that_wait_for_each_other(void **state)
     wait_for(&s, 9900); /* no task feeds any more, and still nothing may stay where it is */
     expect(&s, "");
     wait_for(&s, 300);
-    expect_part(&s, "driver: 1 failed status=14 text='no row was consumed for 10 s (feed_timeout): "
+    expect_part(&s, "driver: 1 failed status=14 fault=2 text='no row was consumed for 10 s (feed_timeout): "
                     "worker:1 on h1 waits for rows, and there are no more; worker:0 on h0 has 40 rows waiting and "
                     "takes none.");
     end(&s);
@@ -799,7 +823,7 @@ static void test_rows_of_which_nobody_knows(void **state)
     beat(&s, 0, 60, 60, ",input,");
     beat(&s, 1, 30, 30, ",input,");
     wait_for(&s, 10100);
-    expect_part(&s, "driver: 1 failed status=9 text='nobody knows what became of 40 rows of epoch 0");
+    expect_part(&s, "driver: 1 failed status=9 fault=1 text='nobody knows what became of 40 rows of epoch 0");
     end(&s);
 }
 
@@ -843,7 +867,7 @@ static void test_a_queue_that_nobody_reads(void **state)
     expect(&s, "");
     wait_for(&s, 300);
     expect_part(&s,
-                "driver: 1 failed status=14 text='no program has opened the queue 'input' for 10 s "
+                "driver: 1 failed status=14 fault=2 text='no program has opened the queue 'input' for 10 s "
                 "(feed_timeout), so nobody takes the rows. Does map_fun make a DataFeed (ctx.get_data_feed()) for this "
                 "queue, and did it get that far? worker:1 has written nothing to its log.'\n");
     end(&s);
@@ -946,6 +970,7 @@ int main(void)
         cmocka_unit_test(test_what_a_driver_may_not),
         cmocka_unit_test(test_a_job_that_has_not_fed_everything),
         cmocka_unit_test(test_a_task_dies),
+        cmocka_unit_test(test_a_task_dies_and_its_rows_cannot_be_found),
         cmocka_unit_test(test_what_a_dead_task_has_left),
         cmocka_unit_test(test_a_node_comes_back),
         cmocka_unit_test(test_a_node_is_replaced),

@@ -29,7 +29,8 @@
 static void test_enums_have_names(void **state)
 {
     (void)state;
-    EXPECT_PAIR(status, TFOS_CANCELLED);
+    EXPECT_PAIR(status, TFOS_RAISED);
+    EXPECT_PAIR(fault, TFOS_FAULT_CLUSTER);
     EXPECT_PAIR(log_level, TFOS_LOG_DEBUG);
     EXPECT_PAIR(type, TFOS_TYPE_BINARY);
     EXPECT_PAIR(shape, TFOS_SHAPE_RAGGED);
@@ -41,6 +42,9 @@ static void test_enums_have_names(void **state)
     EXPECT_PAIR(codec, TFOS_CODEC_ZLIB);
     EXPECT_PAIR(on_corrupt, TFOS_ON_CORRUPT_SKIP);
     EXPECT_PAIR(cluster_event_kind, TFOS_EVENT_OVER);
+    EXPECT_PAIR(feed_state, TFOS_FEED_STATE_ABANDONED);
+    EXPECT_PAIR(order_kind, TFOS_ORDER_OVER);
+    EXPECT_PAIR(call_outcome, TFOS_CALL_FAILED);
     EXPECT_PAIR(feeder_wait, TFOS_WAIT_FOR_ROOM);
     EXPECT_PAIR(spark_value, TFOS_SPARK_VALUE_BYTES);
 }
@@ -65,6 +69,7 @@ static void test_options_say_their_size(void **state)
     tfos_schema *schema;
     tfos_cluster *cluster;
     tfos_feeder *feeder;
+    tfos_driver *driver;
     uint64_t feed;
     const tfos_paths none = {0};
     EXPECT_SIZE(tfos_read_options, tfos_reader_open(&none, &options, &reader, &error));
@@ -74,6 +79,10 @@ static void test_options_say_their_size(void **state)
     EXPECT_SIZE(tfos_cluster_options, tfos_cluster_open(&options, &cluster, &error));
     EXPECT_SIZE(tfos_feed_options, tfos_cluster_open_feed(NULL, &options, &feed, &error));
     EXPECT_SIZE(tfos_feeder_options, tfos_feeder_open(&options, &feeder, &error));
+    EXPECT_SIZE(tfos_driver_options, tfos_driver_open(&options, &driver, &error));
+    EXPECT_SIZE(tfos_spark_view, tfos_driver_report_spark(NULL, &options, &error));
+    EXPECT_SIZE(tfos_feed_call, tfos_driver_feed(NULL, &options, &feed, &error));
+    EXPECT_SIZE(tfos_feed_options, tfos_driver_open_feed(NULL, &options, &feed, &error));
 }
 
 int main(void)

@@ -225,7 +225,7 @@ static void test_a_row_larger_than_a_lane(void **state)
     task = (helper_task){.feed = feed, .epoch = 1, .attempt = 2, .rows = 1, .batch_rows = 1, .row_bytes = 70000};
     helper_task_start(&task, &it);
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, message, sizeof message), HELPER_TASK_FAILED);
-    assert_non_null(strstr(message, "row 0 of partition 0 takes 70"));
+    assert_non_null(strstr(message, "partition 0: row 0 of the partition takes 70"));
     assert_non_null(strstr(message, "65536"));
     assert_non_null(strstr(message, "feed.lane_bytes"));
     helper_cluster_close(&it);

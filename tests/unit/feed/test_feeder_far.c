@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "column/batch.h"
-#include "feed/feeder.h"
+#include "feed/feeder_state.h"
 #include "helper_cluster.h"
 #include "helper_process.h"
 
@@ -45,8 +45,10 @@ static void test_settings_of_the_driver_reach_tasks(void **state)
     task.attempt = 1;
     assert_int_equal(tfos_feeder_open(&task, &feeder, &error), TFOS_OK);
     tfos_string_free(ticket);
-    assert_int_equal(feeder->local_most, 0);
-    assert_int_equal(feeder->batch_bytes, 4096);
+    tfos__feeder_view view;
+    tfos__feeder_look(feeder, &view);
+    assert_int_equal(view.local_most, 0);
+    assert_int_equal(view.batch_bytes, 4096);
     assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
     tfos_feeder_close(feeder);
     helper_cluster_wait_over(&it);
@@ -97,6 +99,29 @@ static void test_nobody_starves(void **state)
     helper_task task = {.feed = feed, .attempt = 1, .rows = 5000, .batch_rows = 5000, .far = true};
     helper_task_start(&task, &it);
     helper_task_expect_ok(&task, &it);
+    helper_cluster_wait_over(&it);
+    helper_cluster_expect_rows(&it, sizes, 1, 1);
+    helper_cluster_expect_shared(&it, 100);
+    helper_cluster_abandon(&it);
+}
+
+/* A program that was hungry a moment ago and has not come to read is not hungry any more: what its node has taken for
+ * it waits there, and the others have their share. */
+static void test_rows_do_not_pile_up_where_nobody_reads(void **state)
+{
+    (void)state;
+    helper_cluster it;
+    const int64_t sizes[] = {5000};
+    const tfos_feed_options options = helper_feed_of(1);
+    helper_cluster_open(&it, 2, "take", 32, NULL);
+    helper_cluster_wait_hungry(&it);
+    pid_t sleeper = helper_cluster_program_pid(&it, 0);
+    assert_int_equal(kill(sleeper, SIGSTOP), 0);
+    uint64_t feed = helper_cluster_begin(&it, &options);
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 5000, .batch_rows = 5000, .far = true};
+    helper_task_start(&task, &it);
+    helper_task_expect_ok(&task, &it);
+    assert_int_equal(kill(sleeper, SIGCONT), 0);
     helper_cluster_wait_over(&it);
     helper_cluster_expect_rows(&it, sizes, 1, 1);
     helper_cluster_expect_shared(&it, 100);
@@ -209,8 +234,10 @@ static bool is_full(void *context)
     if (who->feeder == NULL) {
         return false;
     }
-    if (who->feeder->sent != who->sent || who->feeder->places[0].lane == NULL) {
-        who->sent = who->feeder->sent;
+    tfos__feeder_view view;
+    tfos__feeder_look(who->feeder, &view);
+    if (view.sent != who->sent || view.lanes == 0) {
+        who->sent = view.sent;
         who->quiet_since = tfos__clock_ms();
     }
     return tfos__clock_ms() - who->quiet_since > QUIET_MS;
@@ -267,42 +294,70 @@ static void test_a_program_that_does_not_read(void **state)
     who.quiet_since = tfos__clock_ms();
     tfos_batch *batch = make_batch(1000000);
     assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_CANCELLED);
-    assert_true(feeder->sent > 4000);
-    assert_int_equal(tfos__lane_used(feeder->places[0].lane), 0);
+    tfos__feeder_view view;
+    tfos__feeder_look(feeder, &view);
+    assert_true(view.sent > 4000);
+    assert_int_equal(view.lane_bytes, 0);
     tfos_batch_free(batch);
     tfos_feeder_close(feeder);
     helper_cluster_abandon(&it);
 }
 
-/* What ends the way to a node is told as it is, and not as a node that is gone. */
+/* Rows without end, of a task that writes nonsense to its lane behind the first of them. */
+typedef struct spoiler {
+    tfos_pump *pump;
+    tfos_batch *batch;
+    int calls;
+    int64_t deadline;
+} spoiler;
+
+static tfos_status spoil(void *context, int64_t patience_ms, int64_t held_bytes, tfos_batch **out, tfos_error *error)
+{
+    (void)patience_ms, (void)held_bytes;
+    spoiler *who = context;
+    if (++who->calls == 2) {
+        uint8_t *to;
+        const tfos__place *place = &tfos_pump_feeder(who->pump)->places[0];
+        assert_int_equal(tfos__lane_reserve(place->lane, 64, &to, error), TFOS_OK);
+        memset(to, 0xff, 64); /* no entry looks like this */
+        assert_int_equal(tfos__lane_commit(place->lane, 64, 0, 0, error), TFOS_OK);
+        tfos__place_ring(place);
+    }
+    assert_true(tfos__clock_ms() < who->deadline);
+    *out = tfos_batch_retain(who->batch);
+    return TFOS_OK;
+}
+
+/* What ends the way to a node is told as it is, and not as a node that is gone; and another attempt has another way. */
 static void test_the_cause_is_told(void **state)
 {
     (void)state;
     helper_cluster it;
     tfos_error error = {0};
-    uint8_t *to;
+    tfos_feeder_options task;
+    tfos_pump_source source;
+    uint8_t *ticket;
+    tfos_batch *results;
+    spoiler who = {.batch = make_batch(100), .deadline = tfos__clock_ms() + FEW_MS};
     static const char *const settings[] = {"feed.local=0", NULL};
     const tfos_feed_options options = helper_feed_of(1);
     helper_cluster_open(&it, 1, "take", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
-    tfos_feeder *feeder = open_here(&it, feed, NULL);
-    tfos_batch *batch = make_batch(100);
-    assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_OK);
-    tfos_batch_free(batch);
-    tfos__place *place = &feeder->places[0];
-    assert_int_equal(tfos__lane_reserve(place->lane, 64, &to, &error), TFOS_OK);
-    memset(to, 0xff, 64); /* no entry looks like this */
-    assert_int_equal(tfos__lane_commit(place->lane, 64, 0, 0, &error), TFOS_OK);
-    tfos__place_ring(place);
-    tfos_status status = TFOS_OK;
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; status == TFOS_OK && tfos__clock_ms() < deadline;) {
-        status = tfos__feeder_look_around(feeder, &error);
-    }
-    assert_int_equal(status, TFOS_CORRUPT);
-    assert_int_equal(error.status, TFOS_CORRUPT);
+    tfos_feeder_options_init(&task, sizeof task);
+    assert_int_equal(tfos_cluster_feed_ticket(it.cluster, feed, 0, &ticket, &task.ticket_bytes, &error), TFOS_OK);
+    task.ticket = ticket;
+    tfos_pump_source_init(&source, sizeof source);
+    source.context = &who;
+    source.next = spoil;
+    assert_int_equal(tfos_pump_open(&task, &source, &who.pump, &error), TFOS_OK);
+    assert_int_equal(tfos_pump_next(who.pump, &results, &error), TFOS_CORRUPT);
+    assert_int_equal(error.fault, TFOS_FAULT_AGAIN);
     assert_non_null(strstr(error.message, "node 0 on 127.0.0.1"));
     assert_non_null(strstr(error.message, "entry"));
-    tfos_feeder_close(feeder);
+    tfos_pump_close(who.pump);
+    tfos_string_free(ticket);
+    tfos_batch_free(who.batch);
+    helper_cluster_expect_event(&it, "abandoned", FEW_MS);
     helper_cluster_abandon(&it);
 }
 
@@ -314,30 +369,29 @@ static void test_a_starving_node_is_out_of_reach(void **state)
     tfos_error error = {0};
     struct rlimit files;
     const tfos_feed_options options = helper_feed_of(1);
-    static const char *const settings[] = {"feed.local=1", NULL};
+    static const char *const settings[] = {"feed.local=1", "cluster.beat_ms=100", NULL};
     helper_cluster_open(&it, 2, "take", 10, settings);
     uint64_t feed = helper_cluster_begin(&it, &options);
     tfos_feeder *feeder = open_here(&it, feed, NULL);
     tfos_batch *batch = make_batch(100);
     assert_int_equal(tfos_feeder_put_batch(feeder, batch, &error), TFOS_OK);
-    tfos__place *elsewhere = &feeder->places[feeder->places[0].socket < 0 ? 0 : 1];
-    assert_true(elsewhere->socket < 0 && elsewhere->port != 0);
+    tfos__feeder_view view;
+    tfos__feeder_look(feeder, &view);
+    assert_true(view.near == 1 && view.far == 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = files.rlim_max}), 0);
     tfos_status status = TFOS_OK;
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; status == TFOS_OK && elsewhere->tried_ms == 0;) {
-        elsewhere->hungry = true; /* as the coordinator would say */
+    /* The node elsewhere gets nothing, and soon the coordinator says that it starves. */
+    for (int64_t deadline = tfos__clock_ms() + FEW_MS;
+         status == TFOS_OK && view.unreached == 0 && tfos__clock_ms() < deadline;) {
         status = tfos_feeder_put_batch(feeder, batch, &error);
-        if (tfos__clock_ms() > deadline) {
-            break;
-        }
+        tfos__feeder_look(feeder, &view);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     if (status != TFOS_OK) {
         fail_msg("%s", error.message);
     }
-    assert_true(elsewhere->tried_ms != 0);
-    assert_true(elsewhere->socket < 0 && elsewhere->stand_in == NULL);
+    assert_true(view.unreached == 1 && view.near == 1 && view.far == 0);
     assert_int_equal(tfos_feeder_finish(feeder, &error), TFOS_OK);
     tfos_batch_free(batch);
     tfos_feeder_close(feeder);
@@ -618,6 +672,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_settings_of_the_driver_reach_tasks),
         cmocka_unit_test(test_rows_come_from_near_and_far),
         cmocka_unit_test(test_nobody_starves),
+        cmocka_unit_test(test_rows_do_not_pile_up_where_nobody_reads),
         cmocka_unit_test(test_a_starving_node_elsewhere_is_fed),
         cmocka_unit_test(test_large_rows),
         cmocka_unit_test(test_inference),

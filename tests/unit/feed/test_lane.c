@@ -388,7 +388,7 @@ static void test_sizes_that_cannot_be_had(void **state)
     status = tfos__lane_new(0, &some_id, &lane, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, TFOS_IO);
-    assert_true(error.retriable);
+    assert_int_equal(error.fault, TFOS_FAULT_AGAIN);
     assert_null(lane);
 }
 

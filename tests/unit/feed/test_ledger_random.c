@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "feed/ledger.h"
+#include "helper_random.h"
 
 enum {
     RUNS = 40000,
@@ -99,11 +100,7 @@ static struct {
 
 static uint64_t draw(world *w, uint64_t below)
 {
-    w->random += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t z = w->random;
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (z ^ (z >> 31)) % below;
+    return helper_draw(&w->random, below);
 }
 
 static bool is_current(const world *w, const task *t)

@@ -203,8 +203,6 @@ static void test_names(void **state)
     assert_string_equal(name, "worker:12");
     assert_string_equal(tfos__node_state_text(TFOS__NODE_RUNNING), "running");
     assert_string_equal(tfos__node_state_text((tfos__node_state)99), "unknown");
-    assert_string_equal(tfos__feed_state_text(TFOS__FEED_STATE_EXHAUSTED), "exhausted");
-    assert_string_equal(tfos__feed_state_text((tfos__feed_state)99), "unknown");
     assert_string_equal(tfos__outcome_text(TFOS__OUTCOME_MEMORY), "was killed by the memory limit");
     assert_string_equal(tfos__outcome_text((tfos__outcome)99), "failed");
     assert_string_equal(tfos__message_name(TFOS__MESSAGE_HELLO), "HELLO");

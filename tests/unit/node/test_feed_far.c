@@ -19,6 +19,7 @@
 #include "helper_fed_node.h"
 #include "helper_feed.h"
 #include "helper_process.h"
+#include "net/dial.h"
 
 enum { FEW_MS = 20000 };
 

@@ -37,6 +37,12 @@ NATIVE(jstring, textOfStatus, jint status)
     return (*env)->NewStringUTF(env, tfos_status_text((tfos_status)status));
 }
 
+NATIVE(jstring, nameOfFault, jint fault)
+{
+    (void)class;
+    return (*env)->NewStringUTF(env, tfos_fault_name((tfos_fault)fault));
+}
+
 /* ---- texts and failures ---- */
 
 /* Texts cross as bytes, because the UTF-8 of JNI is not that of the rest of the world. NULL: an exception is pending.
@@ -54,10 +60,10 @@ static jbyteArray new_bytes(JNIEnv *env, const char *text)
 /* Makes the exception pending that this failure is. */
 static void throw_error(JNIEnv *env, jclass class, const tfos_error *error)
 {
-    jmethodID method = (*env)->GetStaticMethodID(env, class, "fail", "(I[B)V");
+    jmethodID method = (*env)->GetStaticMethodID(env, class, "fail", "(II[B)V");
     jbyteArray message = method != NULL ? new_bytes(env, error->message) : NULL;
     if (message != NULL) {
-        (*env)->CallStaticVoidMethod(env, class, method, (jint)error->status, message);
+        (*env)->CallStaticVoidMethod(env, class, method, (jint)error->status, (jint)error->fault, message);
     }
 }
 
@@ -351,75 +357,161 @@ NATIVE(void, writerFree, jlong address)
 
 /* ---- feeding ---- */
 
-/* `env` and `supplier` are those of the call that is under way: the library asks in the thread of the caller. */
-typedef struct feeder {
-    tfos_feeder *feeder;
+/* All but the first two are those of the call that is under way: the library calls back in its thread. */
+typedef struct pump {
+    tfos_pump *pump;
+    tfos_spark_rows *rows; /* to which the source appends */
     JNIEnv *env;
-    jobject supplier;
-    jmethodID method;
-} feeder;
+    jclass class;
+    jobject source; /* NULL: of a call that cannot be interrupted */
+    jmethodID fill, skip, held_bytes, interrupted;
+    jthrowable thrown; /* by the source */
+} pump;
 
-static feeder *feeder_at(jlong address)
+static pump *pump_at(jlong address)
 {
-    return (feeder *)(uintptr_t)address;
+    return (pump *)(uintptr_t)address;
 }
 
 /* False: an exception is pending. */
-static bool enter(feeder *self, JNIEnv *env, jobject supplier)
+static bool enter(pump *self, JNIEnv *env, jclass class, jobject source)
 {
+    jclass type = (*env)->GetObjectClass(env, source);
     self->env = env;
-    self->supplier = supplier;
-    self->method = (*env)->GetMethodID(env, (*env)->GetObjectClass(env, supplier), "getAsBoolean", "()Z");
-    return self->method != NULL;
+    self->class = class;
+    self->source = source;
+    self->thrown = NULL;
+    return (self->fill = (*env)->GetMethodID(env, type, "fill", "(JJ)Z")) != NULL &&
+           (self->skip = (*env)->GetMethodID(env, type, "skip", "(J)J")) != NULL &&
+           (self->held_bytes = (*env)->GetMethodID(env, type, "heldBytes", "()J")) != NULL &&
+           (self->interrupted = (*env)->GetMethodID(env, type, "interrupted", "()Z")) != NULL;
 }
 
-/* Of a call that cannot be interrupted; what an earlier one was given is not valid any more. */
-static tfos_feeder *enter_quietly(feeder *self)
+/* True for OK, false for END; an exception otherwise: that of the source, if it is what the call has ended with. */
+static bool leave(pump *self, tfos_status status, const tfos_error *error)
 {
-    self->supplier = NULL;
-    return self->feeder;
-}
-
-/* An exception in the supplier ends the call too; it is thrown when the call returns. */
-static bool is_interrupted(void *context)
-{
-    feeder *self = context;
     JNIEnv *env = self->env;
-    if (self->supplier == NULL) {
-        return false;
-    }
-    return (*env)->CallBooleanMethod(env, self->supplier, self->method) || (*env)->ExceptionCheck(env);
-}
-
-/* True for OK, false for END; an exception otherwise, unless one is pending. */
-static jboolean leave(JNIEnv *env, jclass class, tfos_status status, const tfos_error *error)
-{
-    if (status != TFOS_OK && status != TFOS_END && !(*env)->ExceptionCheck(env)) {
-        throw_error(env, class, error);
+    if (self->thrown != NULL && (status == TFOS_RAISED || status == TFOS_CANCELLED)) {
+        (*env)->Throw(env, self->thrown);
+    } else if (status != TFOS_OK && status != TFOS_END) {
+        throw_error(env, self->class, error);
     }
     return status == TFOS_OK;
 }
 
-NATIVE(jlong, feederOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyteArray host, jobject interrupted)
+/* Whether the source has thrown. It is kept, for nothing of Java may be called while an exception is pending. */
+static bool keep_thrown(pump *self)
+{
+    JNIEnv *env = self->env;
+    jthrowable thrown = (*env)->ExceptionOccurred(env);
+    if (thrown == NULL) {
+        return false;
+    }
+    (*env)->ExceptionClear(env);
+    self->thrown = thrown;
+    return true;
+}
+
+/* The error that the source has thrown, as the library knows errors. */
+static tfos_status describe_thrown(const pump *self, tfos_error *error)
+{
+    JNIEnv *env = self->env;
+    jbyte kind[2] = {TFOS_RAISED, TFOS_FAULT_AGAIN};
+    jmethodID method = (*env)->GetStaticMethodID(env, self->class, "describe", "(Ljava/lang/Throwable;)[B");
+    jbyteArray bytes = method != NULL ? (*env)->CallStaticObjectMethod(env, self->class, method, self->thrown) : NULL;
+    memset(error, 0, sizeof *error);
+    if (bytes != NULL && !(*env)->ExceptionCheck(env)) {
+        jsize count = (*env)->GetArrayLength(env, bytes) - (jsize)sizeof kind;
+        jsize most = (jsize)sizeof error->message - 1;
+        (*env)->GetByteArrayRegion(env, bytes, 0, sizeof kind, kind);
+        (*env)->GetByteArrayRegion(env, bytes, sizeof kind, count < most ? count : most, (jbyte *)error->message);
+    }
+    (*env)->ExceptionClear(env); /* there was no memory for it */
+    error->status = (tfos_status)kind[0];
+    error->fault = (tfos_fault)kind[1];
+    return error->status;
+}
+
+static bool is_interrupted(void *context)
+{
+    pump *self = context;
+    if (self->source == NULL) {
+        return false;
+    }
+    jthrowable before = self->thrown;
+    bool interrupted = (*self->env)->CallBooleanMethod(self->env, self->source, self->interrupted);
+    bool thrown = keep_thrown(self);
+    self->thrown = before != NULL ? before : self->thrown;
+    return interrupted || thrown;
+}
+
+static tfos_status next_rows(void *context, int64_t patience_ms, int64_t held_bytes, tfos_batch **out,
+                             tfos_error *error)
+{
+    pump *self = context;
+    bool more = (*self->env)->CallBooleanMethod(self->env, self->source, self->fill, patience_ms, held_bytes);
+    if (keep_thrown(self)) {
+        return describe_thrown(self, error);
+    }
+    tfos_status status = tfos_spark_rows_take(self->rows, out, error);
+    return status != TFOS_OK || more ? status : TFOS_END;
+}
+
+static tfos_status skip_rows(void *context, int64_t count, int64_t *skipped, tfos_error *error)
+{
+    pump *self = context;
+    *skipped = (*self->env)->CallLongMethod(self->env, self->source, self->skip, count);
+    if (keep_thrown(self)) {
+        return describe_thrown(self, error);
+    }
+    tfos_spark_rows_skip(self->rows, *skipped);
+    return TFOS_OK;
+}
+
+static int64_t held_bytes_of(void *context)
+{
+    pump *self = context;
+    int64_t bytes = (*self->env)->CallLongMethod(self->env, self->source, self->held_bytes);
+    return keep_thrown(self) ? 0 : bytes;
+}
+
+static bool open_pump(pump *self, tfos_feeder_options *options)
 {
     tfos_error error = {0};
+    tfos_pump_source source;
+    tfos_pump_source_init(&source, sizeof source);
+    source.context = self;
+    source.next = next_rows;
+    source.skip = skip_rows;
+    source.held_bytes = held_bytes_of;
+    options->interrupted = is_interrupted;
+    options->interrupted_context = self;
+    if (!leave(self, tfos_pump_open(options, &source, &self->pump, &error), &error)) {
+        return false;
+    }
+    tfos_spark_rows_set_feeder(self->rows, tfos_pump_feeder(self->pump));
+    return true;
+}
+
+NATIVE(jlong, pumpOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyteArray host, jlong rows_address,
+       jobject source)
+{
     tfos_feeder_options options;
     size_t host_bytes;
     tfos_feeder_options_init(&options, sizeof options);
-    feeder *self = calloc(1, sizeof *self);
+    pump *self = calloc(1, sizeof *self);
     char *ticket_copy = self != NULL ? copy_bytes(env, class, ticket, &options.ticket_bytes) : NULL;
     char *host_copy = ticket_copy != NULL ? copy_bytes(env, class, host, &host_bytes) : NULL;
     bool opened = false;
     if (self == NULL) {
         throw_memory(env, class);
-    } else if (host_copy != NULL && enter(self, env, interrupted)) {
+    } else if (host_copy != NULL && enter(self, env, class, source)) {
+        self->rows = rows_at(rows_address)->rows;
         options.ticket = ticket_copy;
         options.partition = (uint64_t)partition;
         options.attempt = (uint64_t)attempt;
         options.host = host_copy;
-        options.interrupted = is_interrupted;
-        options.interrupted_context = self;
-        opened = leave(env, class, tfos_feeder_open(&options, &self->feeder, &error), &error);
+        opened = open_pump(self, &options);
     }
     free(ticket_copy);
     free(host_copy);
@@ -430,95 +522,54 @@ NATIVE(jlong, feederOpen, jbyteArray ticket, jlong partition, jlong attempt, jby
     return (jlong)(uintptr_t)self;
 }
 
-NATIVE(jlong, feederFed, jlong address)
+/* The next results. False: there will be none, or an exception is pending. */
+static bool next_results(pump *self, JNIEnv *env, jclass class, jobject source, tfos_batch **out)
 {
-    (void)env;
-    (void)class;
-    return tfos_feeder_fed(feeder_at(address)->feeder);
+    tfos_error error = {0};
+    return enter(self, env, class, source) && leave(self, tfos_pump_next(self->pump, out, &error), &error);
 }
 
-NATIVE(void, rowsLimit, jlong address, jlong feeder_address)
+/* Results that are of no use: false, and an exception is pending. */
+static bool refuse_results(pump *self, tfos_error *error)
 {
-    (void)env;
-    (void)class;
-    tfos_spark_rows_set_feeder(rows_at(address)->rows, feeder_at(feeder_address)->feeder);
+    tfos_pump_give_up(self->pump, error);
+    throw_error(self->env, self->class, error);
+    return false;
 }
 
-NATIVE(void, feederSkip, jlong address, jlong count)
+NATIVE(void, pumpRun, jlong address, jobject source)
 {
-    (void)env;
-    (void)class;
-    tfos_feeder_skip(feeder_at(address)->feeder, count);
+    tfos_batch *results = NULL;
+    while (next_results(pump_at(address), env, class, source, &results)) {
+        tfos_batch_free(results);
+    }
 }
 
-NATIVE(jboolean, feederBatch, jlong address, jlong rows_address, jobject interrupted)
+NATIVE(jboolean, pumpResults, jlong address, jlong writer_address, jlong first, jobject source)
 {
     tfos_error error = {0};
     tfos_batch *batch = NULL;
-    feeder *self = feeder_at(address);
-    if (!enter(self, env, interrupted)) {
-        return false;
-    }
-    tfos_status status = tfos_spark_rows_take(rows_at(rows_address)->rows, &batch, &error);
-    if (status == TFOS_OK && batch != NULL) {
-        status = tfos_feeder_put_batch(self->feeder, batch, &error);
-    }
-    tfos_batch_free(batch);
-    return leave(env, class, status, &error);
-}
-
-NATIVE(jboolean, feederFinish, jlong address, jobject interrupted)
-{
-    tfos_error error = {0};
-    feeder *self = feeder_at(address);
-    return enter(self, env, interrupted) && leave(env, class, tfos_feeder_finish(self->feeder, &error), &error);
-}
-
-NATIVE(jboolean, feederExhaust, jlong address, jobject interrupted)
-{
-    tfos_error error = {0};
-    feeder *self = feeder_at(address);
-    return enter(self, env, interrupted) && leave(env, class, tfos_feeder_exhaust(self->feeder, &error), &error);
-}
-
-/* False: there will be none, or an exception is pending. *out is NULL where nothing has come yet. */
-static bool take_results(JNIEnv *env, jclass class, feeder *self, jint wait, jobject interrupted, tfos_batch **out)
-{
-    tfos_error error = {0};
-    if (!enter(self, env, interrupted)) {
-        return false;
-    }
-    return leave(env, class, tfos_feeder_take_results(self->feeder, (tfos_feeder_wait)wait, out, &error), &error);
-}
-
-NATIVE(jlong, feederResults, jlong address, jlong writer_address, jlong first, jint wait, jobject interrupted)
-{
-    tfos_error error = {0};
-    tfos_batch *batch = NULL;
+    pump *self = pump_at(address);
     writer *to = writer_at(writer_address);
-    if (!take_results(env, class, feeder_at(address), wait, interrupted, &batch)) {
-        return -1;
+    if (!next_results(self, env, class, source, &batch)) {
+        return false;
     }
-    jlong count = batch != NULL ? tfos_batch_rows(batch) : 0;
-    if (batch != NULL && tfos_spark_writer_write(to->writer, batch, first, &to->block, &to->bytes, &error) != TFOS_OK) {
-        throw_error(env, class, &error);
-    }
+    tfos_status status = tfos_spark_writer_write(to->writer, batch, first, &to->block, &to->bytes, &error);
     tfos_batch_free(batch);
-    return count;
+    return status == TFOS_OK || refuse_results(self, &error);
 }
 
-NATIVE(jbyteArray, feederResultSchema, jlong address, jobject interrupted)
+NATIVE(jbyteArray, pumpResultSchema, jlong address, jobject source)
 {
     tfos_error error = {0};
     tfos_batch *batch = NULL;
     char *text = NULL;
     jbyteArray bytes = NULL;
-    if (!take_results(env, class, feeder_at(address), TFOS_WAIT_FOR_RESULTS, interrupted, &batch)) {
+    pump *self = pump_at(address);
+    if (!next_results(self, env, class, source, &batch)) {
         return NULL;
     }
-    if (tfos_schema_to_spark(tfos_batch_schema(batch), &text, &error) != TFOS_OK) {
-        throw_error(env, class, &error);
-    } else {
+    if (tfos_schema_to_spark(tfos_batch_schema(batch), &text, &error) == TFOS_OK || refuse_results(self, &error)) {
         bytes = new_bytes(env, text);
     }
     tfos_string_free(text);
@@ -526,23 +577,12 @@ NATIVE(jbyteArray, feederResultSchema, jlong address, jobject interrupted)
     return bytes;
 }
 
-NATIVE(void, feederFail, jlong address, jint status, jbyteArray reason)
-{
-    tfos_error failure = {.status = (tfos_status)status};
-    size_t count;
-    char *text = copy_bytes(env, class, reason, &count);
-    if (text != NULL) {
-        strncpy(failure.message, text, sizeof failure.message - 1);
-        tfos_feeder_fail(enter_quietly(feeder_at(address)), &failure);
-        free(text);
-    }
-}
-
-NATIVE(void, feederClose, jlong address)
+NATIVE(void, pumpClose, jlong address)
 {
     (void)env;
     (void)class;
-    feeder *self = feeder_at(address);
-    tfos_feeder_close(enter_quietly(self));
+    pump *self = pump_at(address);
+    self->source = NULL; /* that of an earlier call is not valid any more */
+    tfos_pump_close(self->pump);
     free(self);
 }

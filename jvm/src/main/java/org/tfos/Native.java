@@ -2,12 +2,12 @@ package org.tfos;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.Locale;
-import java.util.function.BooleanSupplier;
 
 /**
  * The native library: all JNI methods, and how they are loaded.
@@ -38,6 +38,12 @@ public final class Native {
     public static String statusText(int status) {
         load();
         return textOfStatus(status);
+    }
+
+    /** The name that the native library gives to a fault, by its number. */
+    public static String faultName(int fault) {
+        load();
+        return nameOfFault(fault);
     }
 
     /** Loads the native library unless this class loader has done so. After a failure, the next call tries again. */
@@ -133,9 +139,24 @@ public final class Native {
 
     private static native String textOfStatus(int status);
 
+    private static native String nameOfFault(int fault);
+
     /** How native methods fail. */
-    private static void fail(int status, byte[] message) {
-        throw new TfosException(Status.of(status), new String(message, StandardCharsets.UTF_8));
+    private static void fail(int status, int fault, byte[] message) {
+        throw new TfosException(Status.of(status), Fault.of(fault), new String(message, StandardCharsets.UTF_8), null);
+    }
+
+    /** What a method that was called back has thrown: its status, its fault and, behind these two bytes, a text. */
+    private static byte[] describe(Throwable thrown) {
+        TfosException failure = thrown instanceof TfosException
+                ? (TfosException) thrown
+                : new TfosException(Status.RAISED, thrown.toString());
+        byte[] text = failure.reason().getBytes(StandardCharsets.UTF_8);
+        return ByteBuffer.allocate(2 + text.length)
+                .put((byte) failure.status().value())
+                .put((byte) failure.fault().value())
+                .put(text)
+                .array();
     }
 
     // Rows of Spark: see org.tfos.spark.SparkRows, and tfos/spark.h. Texts are UTF-8.
@@ -149,8 +170,6 @@ public final class Native {
 
     /** How many bytes at the beginning of {@code block} were appended. */
     public static native long rowsAppend(long rows, long block, long bytes);
-
-    public static native void rowsLimit(long rows, long feeder);
 
     public static native void rowsCheck(long rows, long head);
 
@@ -189,29 +208,18 @@ public final class Native {
 
     public static native void writerFree(long writer);
 
-    // Feeding: see org.tfos.spark.Feeder, and tfos/feed.h. False, or 0 for a feeder, stands for END.
+    // Feeding: see org.tfos.spark.Pump, and tfos/feed.h.
 
-    public static native long feederOpen(
-            byte[] ticket, long partition, long attempt, byte[] host, BooleanSupplier interrupted);
+    /** 0 stands for END. */
+    public static native long pumpOpen(
+            byte[] ticket, long partition, long attempt, byte[] host, long rows, PumpSource source);
 
-    public static native long feederFed(long feeder);
+    public static native void pumpRun(long pump, PumpSource source);
 
-    public static native void feederSkip(long feeder, long rows);
+    /** Whether results were written to {@code writer}. */
+    public static native boolean pumpResults(long pump, long writer, long first, PumpSource source);
 
-    public static native boolean feederBatch(long feeder, long rows, BooleanSupplier interrupted);
+    public static native byte[] pumpResultSchema(long pump, PumpSource source);
 
-    public static native boolean feederFinish(long feeder, BooleanSupplier interrupted);
-
-    public static native boolean feederExhaust(long feeder, BooleanSupplier interrupted);
-
-    /** How many rows were written to {@code writer}; 0: none have come yet; -1: there will be none. */
-    public static native long feederResults(
-            long feeder, long writer, long first, int wait, BooleanSupplier interrupted);
-
-    /** The Spark schema of the first results, which are waited for; null: there will be none. */
-    public static native byte[] feederResultSchema(long feeder, BooleanSupplier interrupted);
-
-    public static native void feederFail(long feeder, int status, byte[] reason);
-
-    public static native void feederClose(long feeder);
+    public static native void pumpClose(long pump);
 }

@@ -13,6 +13,7 @@ import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.Locale;
 import java.util.jar.JarOutputStream;
 import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
@@ -74,10 +75,26 @@ class NativeTest {
         assertEquals(status, Status.of(status.value()));
     }
 
+    @ParameterizedTest
+    @EnumSource(Fault.class)
+    void faultsAgreeWithTheLibrary(Fault fault) {
+        assertEquals(fault.name().toLowerCase(Locale.ROOT), Native.faultName(fault.value()));
+        assertEquals(fault, Fault.of(fault.value()));
+    }
+
+    @Test
+    void failureHasTheFaultOfItsStatusUnlessItSaysOtherwise() {
+        assertEquals(Fault.FINAL, new TfosException(Status.LIMIT, "too much").fault());
+        assertEquals(Fault.AGAIN, new TfosException(Status.IO, "a wire is cut").fault());
+        assertEquals(Fault.CLUSTER, new TfosException(Status.IO, Fault.CLUSTER, "it is gone", null).fault());
+    }
+
     @Test
     void libraryHasNoFurtherStatuses() {
         assertEquals("unknown", Native.statusName(Status.values().length));
         assertEquals("unknown", Native.statusName(-1));
+        assertEquals("unknown", Native.faultName(Fault.values().length));
+        assertThrows(IllegalArgumentException.class, () -> Fault.of(-1));
         assertThrows(IllegalArgumentException.class, () -> Status.of(-1));
     }
 

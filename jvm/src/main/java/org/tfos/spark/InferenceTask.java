@@ -1,10 +1,7 @@
 package org.tfos.spark;
 
 import java.util.ArrayDeque;
-import java.util.EnumSet;
 import java.util.NoSuchElementException;
-import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -12,7 +9,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.util.TaskCompletionListener;
-import org.tfos.Status;
 import org.tfos.TfosException;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
@@ -25,18 +21,6 @@ import scala.collection.Iterator;
  * stop at any time. Spark may ask in another thread than the one in which the task ends, so calls exclude each other.
  */
 final class InferenceTask extends AbstractIterator<InternalRow> {
-    /** Where rows come slowly, programs do not wait for a batch to fill. */
-    private static final long PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
-
-    /** Bytes of kept rows that may wait for results, unless the program needs more rows to give any … */
-    private static final long KEPT_BYTES = 32 << 20;
-
-    /** … and how many are fed at a time. */
-    private static final long KEPT_BATCH_BYTES = 2 << 20;
-
-    private static final Set<Status> OF_DATA =
-            EnumSet.of(Status.MISMATCH, Status.RANGE, Status.ENCODING, Status.LIMIT, Status.UNSUPPORTED);
-
     private final TaskContext context;
     private final InferenceData.Plan plan;
     private final int partition;
@@ -44,15 +28,12 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
     private final ArrayDeque<UnsafeRow> kept = new ArrayDeque<>();
     private final JoinedRow joined = new JoinedRow();
 
-    private Iterator<InternalRow> input; // null: nothing has been asked for
-    private Feeder feeder; // null: before and after
+    private boolean begun;
+    private Pump pump; // null: before and after
     private SparkRows rows;
     private RowWriter writer;
-    private boolean feeding;
     private long given; // results
     private long keptBytes;
-    private long unfedBytes; // of them, in the batch that is being made
-    private long batches;
     private Thread user;
     private volatile boolean over;
 
@@ -74,13 +55,15 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
         }
         try {
             user = Thread.currentThread();
-            if (input == null) {
-                begin();
+            begin();
+            while (pump != null && !writer.hasNext()) {
+                if (pump.results(writer, given)) {
+                    writer.rewind();
+                } else {
+                    close();
+                }
             }
-            while (feeder != null && !writer.hasNext()) {
-                advance();
-            }
-            return feeder != null && writer.hasNext();
+            return pump != null;
         } catch (TfosException e) {
             context.killTaskIfInterrupted();
             throw e;
@@ -106,11 +89,11 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
     synchronized String firstSchema() {
         try {
             begin();
-            while (feeder != null && feeding) {
-                feedSome();
+            String schema = pump == null ? null : pump.resultSchema();
+            if (pump != null) {
+                pump.run();
             }
-            String schema = feeder == null ? null : feeder.resultSchema();
-            finish();
+            close();
             return schema;
         } catch (TfosException e) {
             context.killTaskIfInterrupted();
@@ -121,25 +104,15 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
     // ---- beginning and end ----
 
     private void begin() {
-        String host = SparkEnv.get().blockManager().blockManagerId().host();
-        input = source.get();
-        feeder = Feeder.open(
-                plan.ticket, partition, context.taskAttemptId(), host, () -> over || context.isInterrupted());
-        if (feeder == null) {
+        if (begun) {
             return;
         }
+        begun = true;
+        String host = SparkEnv.get().blockManager().blockManagerId().host();
         rows = new SparkRows(plan.description);
-        rows.limit(feeder);
+        pump = Pump.open(plan.ticket, partition, context.taskAttemptId(), host, rows, new Kept());
         if (plan.resultSchema != null) {
             writer = new RowWriter(plan.resultSchema, plan.results);
-        }
-        feeding = true;
-    }
-
-    private void finish() {
-        if (feeder != null) {
-            feeder.finish();
-            close();
         }
     }
 
@@ -157,136 +130,44 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
     }
 
     private void close() {
-        if (feeder != null) {
-            feeder.close();
+        if (pump != null) {
+            pump.close();
+            pump = null;
+        }
+        if (rows != null) {
             rows.close();
-            feeder = null;
+            rows = null;
         }
     }
 
-    // ---- feeding ----
-
-    /** Feeds some rows if there are any, and takes results if there are any. */
-    private void advance() {
-        if (!feeding) {
-            take(Feeder.Wait.FOR_RESULTS);
-            return;
+    /** The rows of the partition; what is to stand in front of their results waits for these. */
+    private final class Kept extends RowSource {
+        Kept() {
+            super(context, rows, source);
         }
-        feedSome();
-        if (feeder != null) {
-            take(keptBytes > KEPT_BYTES && feeding ? Feeder.Wait.FOR_ROOM : Feeder.Wait.NOT);
-        }
-    }
 
-    private void take(Feeder.Wait wait) {
-        long count = resultsOrFail(wait);
-        if (count > 0) {
-            writer.rewind();
-        } else if (count < 0 && !feeding) {
-            finish();
+        @Override
+        UnsafeRow fed(UnsafeRow row) {
+            return plan.pair ? row.getStruct(0, plan.fed) : row;
         }
-    }
 
-    /** Feeds about a batch; at the end of the partition, what is left. */
-    private void feedSome() {
-        long since = System.nanoTime();
-        long before = batches;
-        while (input.hasNext()) {
-            UnsafeRow row = (UnsafeRow) input.next();
-            UnsafeRow fed = plan.pair ? row.getStruct(0, plan.fed) : row;
-            // Without rows there is room for any row.
-            if (!fits(fed) && !(append() && fits(fed))) {
-                stopFeeding();
-                return;
-            }
-            rows.put(fed);
-            keep(row);
-            if (unfedBytes > KEPT_BATCH_BYTES || System.nanoTime() - since > PATIENCE_NANOS) {
-                feedAll();
-                return;
-            }
-            if (batches != before) {
-                return;
+        @Override
+        void taken(UnsafeRow row) {
+            if (plan.kept > 0) {
+                UnsafeRow copy = (plan.pair ? row.getStruct(1, plan.kept) : row).copy();
+                kept.add(copy);
+                keptBytes += copy.getSizeInBytes();
             }
         }
-        if (feedAll()) {
-            stopFeeding();
+
+        @Override
+        public long heldBytes() {
+            return keptBytes;
         }
-    }
 
-    private boolean fits(UnsafeRow row) {
-        try {
-            return rows.fits(row);
-        } catch (TfosException e) {
-            throw failed(e);
+        @Override
+        public boolean interrupted() {
+            return over || super.interrupted();
         }
-    }
-
-    private void keep(UnsafeRow row) {
-        if (plan.kept > 0) {
-            UnsafeRow copy = (plan.pair ? row.getStruct(1, plan.kept) : row).copy();
-            kept.add(copy);
-            keptBytes += copy.getSizeInBytes();
-            unfedBytes += copy.getSizeInBytes();
-        }
-    }
-
-    /** No more rows are fed: there are none, or a program has ended the feed. */
-    private void stopFeeding() {
-        feeding = false;
-        if (!feeder.exhaust()) {
-            close();
-        }
-    }
-
-    private boolean feedAll() {
-        boolean wanted = append() && feedBatch();
-        if (!wanted) {
-            stopFeeding();
-        }
-        return wanted;
-    }
-
-    /** Takes the rows of the block to batches and feeds those that are full. False: the feed has ended. */
-    private boolean append() {
-        context.killTaskIfInterrupted();
-        while (appendOrFail()) {
-            if (!feedBatch()) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    private boolean feedBatch() {
-        boolean wanted = feeder.batch(rows);
-        batches++;
-        unfedBytes = 0;
-        return wanted;
-    }
-
-    private boolean appendOrFail() {
-        try {
-            return rows.append();
-        } catch (TfosException e) {
-            throw failed(e);
-        }
-    }
-
-    private long resultsOrFail(Feeder.Wait wait) {
-        try {
-            return feeder.results(writer, given, wait);
-        } catch (TfosException e) {
-            throw OF_DATA.contains(e.status()) ? failed(e) : e;
-        }
-    }
-
-    /** Where data are to blame, another attempt would meet the same: the whole feed fails. */
-    private TfosException failed(TfosException e) {
-        boolean located = e.reason().contains("partition " + partition);
-        String reason = located ? e.reason() : "partition " + partition + ", " + e.reason();
-        TfosException failure = new TfosException(e.status(), reason, e);
-        feeder.fail(failure);
-        return failure;
     }
 }

@@ -67,6 +67,9 @@ final class SparkColumns implements AutoCloseable {
 
     /** Appends rows of the part to the batch. Returns whether the batch is full; otherwise nothing is left. */
     boolean append() {
+        if (at == count) {
+            return false;
+        }
         at += (int) rows.appendColumns(words, at, count - at);
         return rows.full();
     }

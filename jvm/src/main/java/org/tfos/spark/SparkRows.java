@@ -43,11 +43,6 @@ public final class SparkRows extends Handle {
         return new String(Native.rowsSchema(address()), StandardCharsets.UTF_8);
     }
 
-    /** The rows are for this feeder: those that its lanes have no room for are refused, with the status LIMIT. */
-    void limit(Feeder feeder) {
-        Native.rowsLimit(address(), feeder.nativeAddress());
-    }
-
     /** Whether there is room for a row. There always is in a block without rows, unless it cannot be fed at all. */
     public boolean fits(UnsafeRow row) {
         long bytes = SIZE_BYTES + (long) row.getSizeInBytes();
@@ -82,10 +77,26 @@ public final class SparkRows extends Handle {
     }
 
     /**
+     * Puts a row, after the block before it has been appended where it has no room. False: that has filled the batch,
+     * which must be taken before the row is offered again.
+     */
+    boolean offer(UnsafeRow row) {
+        // Without rows there is room for any row.
+        if (!fits(row) && (append() || !fits(row))) {
+            return false;
+        }
+        put(row);
+        return true;
+    }
+
+    /**
      * Appends rows of the block to the batch. Returns whether the batch is full, so that it must be taken before this
      * is called again; otherwise the block has become empty.
      */
     public boolean append() {
+        if (at == end) {
+            return false;
+        }
         at += Native.rowsAppend(address(), block + at, end - at);
         if (at == end) {
             at = 0;
