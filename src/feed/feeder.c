@@ -18,7 +18,6 @@
 enum {
     WAIT_MS = 100,
     PROGRESS_MS = 500, /* between two words to the coordinator about how far we are */
-    GOING_MS = 10000,  /* from a node that is gone until the coordinator says what that means */
     ENDING_MS = 1000,  /* from a program that has ended until it does */
 };
 
@@ -126,8 +125,7 @@ static tfos_status hear_coordinator(tfos_feeder *feeder, int64_t timeout_ms, tfo
     }
 }
 
-/* Waits for the coordinator to say that the feed has ended or failed, whatever else it says before. OK: it did not. */
-static tfos_status await_word(tfos_feeder *feeder, int64_t most_ms, tfos_error *error)
+tfos_status tfos__feeder_await_word(tfos_feeder *feeder, int64_t most_ms, tfos_error *error)
 {
     for (int64_t deadline = tfos__clock_ms() + most_ms; tfos__clock_ms() < deadline;) {
         TFOS_TRY(hear_coordinator(feeder, tfos__max_i64(0, deadline - tfos__clock_ms()), error));
@@ -154,7 +152,7 @@ static tfos_status lose_place(tfos_feeder *feeder, tfos__place *place, tfos_erro
         }
     }
     if (why.status == TFOS_OK || why.status == TFOS_IO) {
-        TFOS_TRY(await_word(feeder, GOING_MS, error));
+        TFOS_TRY(tfos__feeder_await_word(feeder, TFOS__FEEDER_GOING_MS, error));
     }
     return tfos__fail(error, why.status != TFOS_OK ? why.status : TFOS_IO, "node %u on %s is gone%s%s%s", place->index,
                       place->host, had_lane ? ", with rows that were fed to it" : "", why.status != TFOS_OK ? ": " : "",
@@ -219,7 +217,7 @@ static tfos_status check_under_way(tfos_feeder *feeder, tfos_error *error)
         }
         tfos__place_look(place);
         if (place->finished && place->lane != NULL && tfos__lane_used(place->lane) > 0) {
-            TFOS_TRY(await_word(feeder, ENDING_MS, error));
+            TFOS_TRY(tfos__feeder_await_word(feeder, ENDING_MS, error));
             return tfos__fail(error, TFOS_IO,
                               "the program of node %u on %s has ended while rows were on their way to it; another "
                               "attempt at partition %" PRIu64 " gives them to others",
@@ -297,7 +295,7 @@ static tfos_status explain_refusal(tfos_feeder *feeder, tfos_status status, tfos
         return status;
     }
     tfos_error mine;
-    tfos_status told = await_word(feeder, GOING_MS, &mine);
+    tfos_status told = tfos__feeder_await_word(feeder, TFOS__FEEDER_GOING_MS, &mine);
     if (told == TFOS_OK) {
         return status;
     }

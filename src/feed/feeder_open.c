@@ -124,6 +124,8 @@ static tfos_status look_far(tfos_feeder *feeder, const char *host, tfos_error *e
     if (found > 0) {
         return TFOS_OK;
     }
+    /* They may have come to their end since this task was let in. */
+    TFOS_TRY(tfos__feeder_await_word(feeder, TFOS__FEEDER_GOING_MS, error));
     return tfos__fail(error, TFOS_IO,
                       "none of the %zu nodes of this feed is on the machine of this task (%s), and none answers "
                       "elsewhere: %s",

@@ -99,6 +99,11 @@ struct tfos_feeder {
 
 /* ---- feeder.c ---- */
 
+enum { TFOS__FEEDER_GOING_MS = 10000 }; /* from a node that is gone until the coordinator says what that means */
+
+/* Waits for the coordinator to say that the feed has ended or failed, whatever else it says before. OK: it did not. */
+tfos_status tfos__feeder_await_word(tfos_feeder *feeder, int64_t most_ms, tfos_error *error);
+
 /* The error that a message of the coordinator has, which then needs not be told of it. */
 tfos_status tfos__feeder_fail_as_told(tfos_feeder *feeder, const tfos__message *message, tfos_error *error);
 

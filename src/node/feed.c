@@ -171,6 +171,19 @@ void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane)
     free(lane);
 }
 
+void tfos__feed_leave_lane(tfos__node *node, tfos__feed_lane *lane)
+{
+    lane->left = true;
+    tfos__lane_close_tail(lane->lane);
+    if (lane->results != NULL) {
+        tfos__lane_close_head(lane->results);
+    }
+    tfos__bell_ring(lane->bell);
+    if (lane->sealed) {
+        tfos__feed_watch(node, lane);
+    }
+}
+
 static tfos_status make_lane(tfos__node_feed *feed, tfos__feed_producer *producer, tfos__feed_lane **out,
                              tfos_error *error)
 {
@@ -223,6 +236,10 @@ static tfos_status hand_out(tfos__feed_producer *producer, tfos_error *error)
     if (status != TFOS_OK) {
         tfos__feed_free_lane(node, lane);
         return status;
+    }
+    const tfos__feed_queue *queue = find_queue(feed, lane->queue);
+    if (queue != NULL && queue->left) {
+        tfos__feed_leave_lane(node, lane); /* the child does not look any more */
     }
     status = producer->tell(producer, &packet, to_producer, lane->results != NULL ? 2 : 1, error);
     if (status != TFOS_OK) {

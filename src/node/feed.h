@@ -34,6 +34,7 @@ typedef struct tfos__feed_lane {
     tfos__feed_producer *producer; /* NULL: it has gone */
     bool sealed;                   /* its head is closed: what is in it is all */
     bool settled;                  /* … and the coordinator is told what has become of it */
+    bool left;                     /* the child takes nothing more of it, and may never say so */
     int64_t memory;                /* bytes that count for it */
     char queue[TFOS__QUEUE_BYTES];
 } tfos__feed_lane;
@@ -65,7 +66,8 @@ typedef struct tfos__feed_queue {
     char name[TFOS__QUEUE_BYTES];
     uint64_t marks;
     bool reads;      /* the child does */
-    bool terminated; /* the child wants no more, and the coordinator has not answered yet */
+    bool left;       /* … and never will again */
+    bool terminated; /* so it has said, and the coordinator has not answered yet */
 } tfos__feed_queue;
 
 /* A packet for the child that did not fit its socket. */
@@ -158,6 +160,9 @@ void tfos__feed_forget(tfos__node_feed *feed, uint64_t number, uint64_t epoch_be
 void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane);
 
 void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane);
+
+/* Nothing more of a lane is taken: its producer sees that, and what is in it is settled when nothing can be added. */
+void tfos__feed_leave_lane(tfos__node *node, tfos__feed_lane *lane);
 
 /* Memory has become free, or the child reads another queue: whoever waits for a lane may get one. */
 void tfos__feed_serve_waiting(tfos__node_feed *feed);

@@ -123,6 +123,19 @@ static void open_queue(tfos__node *node, tfos__feed_queue *queue)
     tfos__node_beat(node); /* tasks that hold rows back for this program are to hear of it */
 }
 
+/* Lanes that were given to the child since it last looked, it may not look at for as long as it lives. */
+static void leave_queue(tfos__node *node, tfos__feed_queue *queue)
+{
+    queue->left = true;
+    queue->terminated = true; /* and said again until the coordinator answers */
+    for (tfos__feed_lane *lane = node->feed->lanes; lane != NULL; lane = lane->next) {
+        if (strcmp(lane->queue, queue->name) == 0) {
+            tfos__feed_leave_lane(node, lane);
+        }
+    }
+    say_terminate(node, queue->name);
+}
+
 static void hear_child(tfos__node *node, const tfos__packet *packet)
 {
     tfos__node_feed *feed = node->feed;
@@ -134,8 +147,7 @@ static void hear_child(tfos__node *node, const tfos__packet *packet)
     if (queue == NULL) {
         tfos__node_kill(node, TFOS__CAUSE_STOP, "no memory for a queue of the feed");
     } else if (packet->kind == TFOS__PACKET_TERMINATE) {
-        queue->terminated = true; /* and said again until the coordinator answers */
-        say_terminate(node, queue->name);
+        leave_queue(node, queue);
     } else if (packet->kind == TFOS__PACKET_QUEUE) {
         open_queue(node, queue);
     }

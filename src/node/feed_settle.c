@@ -50,12 +50,12 @@ void tfos__feed_settle(tfos__node *node, tfos__feed_lane *lane)
     say(node, added);
 }
 
-/* Settles a sealed lane if its rows were consumed. False: not yet. */
+/* Settles a sealed lane if its rows were consumed, or never will be. False: not yet. */
 static bool look_at(tfos__node *node, tfos__feed_lane *lane)
 {
     tfos__lane_counts counts;
     tfos__lane_count(lane->lane, &counts);
-    if (!lane->settled && counts.fed_rows == counts.consumed_rows) {
+    if (!lane->settled && (lane->left || counts.fed_rows == counts.consumed_rows)) {
         tfos__feed_settle(node, lane);
     }
     return lane->settled;

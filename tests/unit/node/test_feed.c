@@ -335,6 +335,24 @@ static void test_terminate_is_said_again(void **state)
     close_producer(&p);
 }
 
+/* A program that wants no more may not look at its feed again for as long as it lives, while tasks still come. */
+static void test_nobody_feeds_behind_terminate(void **state)
+{
+    (void)state;
+    producer p;
+    producer late;
+    start_node("terminate:10", NULL);
+    say_epoch(0);
+    get_lane(&p, 0, 0, 1);
+    assert_int_equal(put_numbers(&p, 0, 30, true), TFOS_OK);
+    helper_wait_heard(&s->it, TFOS__MESSAGE_TERMINATE, 1, FEW_MS);
+    get_lane(&late, 0, 1, 2);
+    assert_int_equal(put_numbers(&late, 0, 30, false), TFOS_CANCELLED);
+    close_producer(&late);
+    close_producer(&p);
+    helper_wait_heard(&s->it, TFOS__MESSAGE_SETTLED, 1, FEW_MS);
+}
+
 /* The program is gone: producers learn of it, and what was fed is told before the node's last word. */
 static void test_a_program_ends(void **state)
 {
@@ -369,6 +387,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_an_attempt_is_fenced, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_marks_are_counted, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_terminate_is_said_again, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(test_nobody_feeds_behind_terminate, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(test_a_program_ends, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
