@@ -34,6 +34,7 @@ static tfos_status play(coordinator *self, tfos__dial *dial)
 {
     tfos__message message;
     tfos__buffer places = {0};
+    tfos_error why;
     TFOS_TRY(tfos__dial_receive(dial, FEW_MS, &message, NULL));
     TFOS_TRY(tfos__dial_receive(dial, FEW_MS, &message, NULL));
     tfos__message_init(&message, TFOS__MESSAGE_PLACE);
@@ -57,7 +58,6 @@ static tfos_status play(coordinator *self, tfos__dial *dial)
     if (self->word == TFOS__MESSAGE_FEED_OVER) {
         tfos__message_put_number(&message, TFOS__FIELD_TERMINATED, 1);
     } else {
-        tfos_error why;
         tfos__fail(&why, TFOS_CANCELLED, "the cluster has failed, says the test");
         tfos__message_put_number(&message, TFOS__FIELD_ADMISSION, TFOS__ADMISSION_FAILED);
         tfos__message_put_error(&message, &why);

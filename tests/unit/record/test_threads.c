@@ -296,6 +296,25 @@ static void *cancel_when_waiting(void *context)
     return NULL;
 }
 
+typedef struct releaser {
+    const char *path;
+    atomic_bool done;
+} releaser;
+
+/* A thread that comes late to open a pipe waits for a writer; one is there again and again. */
+static void *release_pipe(void *context)
+{
+    releaser *self = context;
+    while (!atomic_load(&self->done)) {
+        int writer = open(self->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (writer >= 0) {
+            close(writer);
+        }
+        usleep(1000);
+    }
+    return NULL;
+}
+
 /* A pipe that nobody writes to keeps the consumer waiting for ever, were it not for the cancel. */
 static void test_cancel_while_next_waits(void **state)
 {
@@ -317,7 +336,11 @@ static void test_cancel_while_next_waits(void **state)
     assert_int_equal(tfos_reader_next(self.reader, &batch, NULL), TFOS_CANCELLED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     close(pipe); /* so that the thread which reads it can end */
+    releaser release = {.path = path};
+    assert_int_equal(pthread_create(&thread, NULL, release_pipe, &release), 0);
     tfos_reader_close(self.reader);
+    atomic_store(&release.done, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 static void test_cancel_at_any_time(void **state)
