@@ -3,6 +3,7 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <immintrin.h>
 #include <string.h>
 
@@ -46,9 +47,16 @@ static void to_f16(uint16_t *into, const float *in, size_t count)
 #pragma GCC pop_options
 #endif
 
+/* Clang has no word for it. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 const tfos__reduce_way *tfos__reduce_way_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &avx2 : NULL;
+    return __builtin_cpu_supports("avx2") && has_f16c() ? &avx2 : NULL;
 }
 
 #else

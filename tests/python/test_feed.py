@@ -391,7 +391,7 @@ def test_shutdown_after_an_interrupt_tells_of_nothing(sc):
     cluster = start(sc, take_all, workers=1)
     threading.Timer(1, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):
-        cluster.train(sc.parallelize(range(10), 1), 0)
+        cluster.train(sc.parallelize(range(10), 1), 10_000)
     cluster.shutdown(timeout=60)
 
 
