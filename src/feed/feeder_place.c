@@ -2,17 +2,16 @@
  * a process in another container or network namespace gets no answer, whatever its host is called. */
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "feed/feeder_state.h"
 #include "net/frame.h"
+#include "net/local.h"
 
 enum { ANSWER_MS = 10000 };
 
@@ -105,28 +104,6 @@ static tfos_status greet(tfos_feeder *feeder, tfos__place *place, int64_t deadli
     return tfos__bell_adopt(fd, &place->bell, error);
 }
 
-/* True if the node is on this machine. */
-static bool connect_here(tfos__place *place)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t bytes = strlen(place->name);
-    if (bytes == 0 || bytes >= sizeof address.sun_path - 1) {
-        return false;
-    }
-    memcpy(address.sun_path + 1, place->name, bytes);
-    place->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (place->socket < 0) {
-        return false;
-    }
-    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes);
-    if (connect(place->socket, (const struct sockaddr *)&address, length) != 0) {
-        close(place->socket);
-        place->socket = -1;
-        return false;
-    }
-    return true;
-}
-
 static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const tfos__message *message, tfos_error *error)
 {
     tfos__place place = {.socket = -1,
@@ -142,7 +119,8 @@ static tfos_status add_place(tfos_feeder *feeder, size_t *capacity, const tfos__
     for (size_t i = 0; i < feeder->place_count; i++) {
         here += feeder->places[i].socket >= 0 ? 1 : 0;
     }
-    if (here >= feeder->local_most || !connect_here(added)) {
+    added->socket = here < feeder->local_most ? tfos__local_connect(added->name) : -1;
+    if (added->socket < 0) {
         return TFOS_OK;
     }
     tfos_status status = greet(feeder, added, INT64_MAX, error);

@@ -1,6 +1,7 @@
-/* Blocking sockets around the TLS machine of base/tls.h. Sockets are non-blocking underneath and waited for by poll, in
- * slices, so that a thread of Spark's that is to end does not sit in a system call. Whoever waits until it can send
- * also takes in what comes: two ends that have much to say would otherwise wait for each other. */
+/* Blocking sockets around the TLS machine of base/tls.h, or around nothing. Sockets are non-blocking underneath and
+ * waited for by poll, in slices, so that a thread of Spark's that is to end does not sit in a system call. Whoever
+ * waits until it can send also takes in what comes: two ends that have much to say would otherwise wait for each other.
+ */
 #include "net/dial.h"
 
 #include <errno.h>
@@ -76,12 +77,26 @@ static tfos_status receive_some(tfos__dial *dial, tfos_error *error)
     if (got == 0) {
         return tfos__fail(error, TFOS_IO, "%s has closed the connection", dial->peer);
     }
-    tfos_status status = tfos__tls_receive(dial->tls, bytes, (size_t)got, &dial->plain, error);
+    tfos_status status = dial->tls != NULL ? tfos__tls_receive(dial->tls, bytes, (size_t)got, &dial->plain, error)
+                                           : tfos__buffer_append(&dial->plain, bytes, (size_t)got, error);
     if (status == TFOS_END) {
         dial->ended = true;
         status = TFOS_OK;
     }
     return status;
+}
+
+/* Plain bytes become bytes for the network, … */
+static tfos_status enqueue(tfos__dial *dial, const void *bytes, size_t count, tfos_error *error)
+{
+    return dial->tls != NULL ? tfos__tls_send(dial->tls, bytes, count, error)
+                             : tfos__buffer_append(&dial->out, bytes, count, error);
+}
+
+/* … and those that TLS has made are added to them. */
+static tfos_status collect(tfos__dial *dial, tfos_error *error)
+{
+    return dial->tls != NULL ? tfos__tls_take(dial->tls, &dial->out, error) : TFOS_OK;
 }
 
 /* Waits until something can be sent, and receives what comes before that. */
@@ -96,13 +111,13 @@ static tfos_status wait_to_send(tfos__dial *dial, int64_t deadline, tfos_error *
     if (status == TFOS_OK && dial->ended) {
         return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
     }
-    return status == TFOS_OK || status == TFOS_END ? tfos__tls_take(dial->tls, &dial->out, error) : status;
+    return status == TFOS_OK || status == TFOS_END ? collect(dial, error) : status;
 }
 
 static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *error)
 {
     int64_t deadline = deadline_after(patience_ms);
-    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
+    TFOS_TRY(collect(dial, error));
     size_t sent = 0;
     tfos_status status = TFOS_OK;
     while (status == TFOS_OK && sent < dial->out.size) {
@@ -247,22 +262,26 @@ tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[T
     return TFOS_OK;
 }
 
-tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const tfos__patience *patience,
-                             tfos__dial **out, tfos_error *error)
+tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const char *peer,
+                             const tfos__patience *patience, tfos__dial **out, tfos_error *error)
 {
     tfos__dial *dial = calloc(1, sizeof *dial);
     if (dial == NULL) {
         close(socket);
         tfos__tls_free(tls);
-        tfos__buffer_reset(plain);
+        if (plain != NULL) {
+            tfos__buffer_reset(plain);
+        }
         return tfos__fail_memory(error, sizeof *dial);
     }
     dial->socket = socket;
     dial->patience = patience != NULL ? *patience : (tfos__patience){0};
     dial->tls = tls;
-    dial->plain = *plain;
-    *plain = (tfos__buffer){0};
-    snprintf(dial->peer, sizeof dial->peer, "a task on another host");
+    if (plain != NULL) {
+        dial->plain = *plain;
+        *plain = (tfos__buffer){0};
+    }
+    snprintf(dial->peer, sizeof dial->peer, "%s", peer);
     *out = dial;
     return TFOS_OK;
 }
@@ -298,7 +317,7 @@ enum { PUSH_BYTES = 1 << 18 }; /* that are encrypted and not yet sent */
 /* Sends as much as the network takes now. */
 static tfos_status send_some(tfos__dial *dial, tfos_error *error)
 {
-    TFOS_TRY(tfos__tls_take(dial->tls, &dial->out, error));
+    TFOS_TRY(collect(dial, error));
     size_t sent = 0;
     while (sent < dial->out.size) {
         ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
@@ -322,7 +341,7 @@ tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, s
     size_t room = dial->out.size < PUSH_BYTES ? PUSH_BYTES - dial->out.size : 0;
     size_t some = count < room ? count : room;
     if (some > 0) {
-        TFOS_TRY(tfos__tls_send(dial->tls, bytes, some, error));
+        TFOS_TRY(enqueue(dial, bytes, some, error));
     }
     *taken = some;
     return send_some(dial, error);
@@ -364,7 +383,7 @@ tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos
 {
     tfos__buffer frame = {0};
     tfos_status status = tfos__frame_append(message, &frame, error);
-    status = status == TFOS_OK ? tfos__tls_send(dial->tls, frame.data, frame.size, error) : status;
+    status = status == TFOS_OK ? enqueue(dial, frame.data, frame.size, error) : status;
     tfos__buffer_reset(&frame);
     return status == TFOS_OK ? flush(dial, SEND_MS, error) : status;
 }

@@ -1,5 +1,5 @@
-/* A connection for a thread that may wait: messages through TLS, without an event loop. What a producer in somebody
- * else's process uses to talk to the coordinator and to nodes elsewhere, where libuv has no place. */
+/* A connection for a thread that may wait: messages, as a rule through TLS, without an event loop. What a producer in
+ * somebody else's process uses to talk to the coordinator and to nodes elsewhere, where libuv has no place. */
 #ifndef TFOS_NET_DIAL_H
 #define TFOS_NET_DIAL_H
 
@@ -19,9 +19,11 @@ tfos_status tfos__dial_open(const char *host, uint16_t port, const uint8_t key[T
                             int64_t timeout_ms, const tfos__patience *patience, tfos__dial **out, tfos_error *error);
 
 /* The other end, whose handshake is over or goes on while messages are waited for: takes over, whatever the result, a
- * socket that was accepted and does not block, its TLS, whose context must outlive it, and what was received. */
-tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const tfos__patience *patience,
-                             tfos__dial **out, tfos_error *error);
+ * socket that was accepted and does not block, its TLS, whose context must outlive it, and what was received, if
+ * anything was (`plain` may be NULL). Without TLS (NULL) for a socket that one process of a machine was given by
+ * another. `peer` is for messages. */
+tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, const char *peer,
+                             const tfos__patience *patience, tfos__dial **out, tfos_error *error);
 void tfos__dial_close(tfos__dial *dial);
 
 /* Has the kernel notice within about a minute that the host at the other end of a TCP connection is gone, whether

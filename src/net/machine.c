@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void tfos__machine_id(char out[64])
@@ -17,6 +18,18 @@ void tfos__machine_id(char out[64])
     if (fd >= 0) {
         close(fd);
     }
+}
+
+void tfos__machine_place(char out[TFOS__PLACE_BYTES])
+{
+    char machine[64];
+    struct stat network;
+    tfos__machine_id(machine);
+    if (machine[0] == '\0' || stat("/proc/self/ns/net", &network) != 0) {
+        snprintf(out, TFOS__PLACE_BYTES, "process %d of %.63s", (int)getpid(), machine); /* it shares with nobody */
+        return;
+    }
+    snprintf(out, TFOS__PLACE_BYTES, "%.63s/%llu/%u", machine, (unsigned long long)network.st_ino, (unsigned)geteuid());
 }
 
 void tfos__address_name(const struct sockaddr *address, socklen_t bytes, char out[TFOS__ADDRESS_BYTES])

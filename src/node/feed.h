@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "feed/packet.h"
+#include "net/local.h"
 #include "node/state.h"
 
 /* Somebody who feeds, or waits for a lane: near (feed_near.c) or far (feed_far.c). */
@@ -82,7 +83,7 @@ typedef struct tfos__feed_stranger tfos__feed_stranger;
 typedef struct tfos__feed_visitor tfos__feed_visitor;
 
 typedef struct tfos__node_feed {
-    char name[64];
+    char name[TFOS__LOCAL_NAME_BYTES];
     uint8_t token[TFOS__KEY_BYTES];
     char machine[64];
     int near_socket; /* where producers of this machine come … */

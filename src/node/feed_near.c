@@ -1,16 +1,11 @@
 /* Producers on this machine: Spark tasks that come to the node's abstract Unix socket. Who has the token of the cluster
  * and is the same user is handed a lane when it asks; from then on it writes there by itself, and its socket only shows
  * that it lives. */
-#include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "net/local.h"
 #include "node/feed.h"
 
 typedef struct near_producer {
@@ -105,16 +100,9 @@ static void on_packet(uv_poll_t *poll, int code, int events)
     }
 }
 
-static bool is_our_user(int socket)
-{
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == getuid();
-}
-
 static void let_in(tfos__node *node, int socket)
 {
-    near_producer *producer = is_our_user(socket) ? calloc(1, sizeof *producer) : NULL;
+    near_producer *producer = tfos__local_is_own(socket) ? calloc(1, sizeof *producer) : NULL;
     if (producer == NULL || uv_poll_init(&node->loop, &producer->poll, socket) != 0) {
         free(producer);
         close(socket);
@@ -151,22 +139,7 @@ void tfos__feed_open_near(tfos__node_feed *feed)
 tfos_status tfos__feed_listen_near(tfos__node *node, tfos_error *error)
 {
     tfos__node_feed *feed = node->feed;
-    uint8_t random[TFOS__KEY_BYTES];
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    TFOS_TRY(tfos__key_make(random, error));
-    snprintf(feed->name, sizeof feed->name, "tfos-feed-");
-    for (size_t i = 0; i < 16; i++) {
-        snprintf(feed->name + strlen(feed->name), sizeof feed->name - strlen(feed->name), "%02x", random[i]);
-    }
-    size_t bytes = strlen(feed->name);
-    memcpy(address.sun_path + 1, feed->name, bytes);
-    feed->near_socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (feed->near_socket < 0 ||
-        bind(feed->near_socket, (const struct sockaddr *)&address,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) != 0 ||
-        listen(feed->near_socket, SOMAXCONN) != 0) {
-        return tfos__fail_errno(error, errno, "cannot listen for Spark tasks");
-    }
+    TFOS_TRY(tfos__local_listen("feed", feed->name, &feed->near_socket, error));
     int code = uv_poll_init(&node->loop, &feed->near_poll, feed->near_socket);
     if (code != 0) {
         return tfos__fail_errno(error, -code, "cannot wait for Spark tasks");

@@ -81,7 +81,7 @@ static void *answer(void *context)
     self->status = self->status == TFOS_OK ? tfos__tls_new(secrets, &tls, NULL) : self->status;
     if (self->status == TFOS_OK) {
         tfos__buffer nothing = {0};
-        self->status = tfos__dial_adopt(socket, tls, &nothing, NULL, &dial, NULL);
+        self->status = tfos__dial_adopt(socket, tls, &nothing, "a task", NULL, &dial, NULL);
     }
     self->status = self->status == TFOS_OK ? play(self, dial) : self->status;
     tfos__dial_close(dial);

@@ -59,7 +59,7 @@ static void *answer(void *context)
     tfos__tls *tls;
     int socket = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket >= 0 && tfos__tls_new(self->tls, &tls, NULL) == TFOS_OK &&
-        tfos__dial_adopt(socket, tls, &plain, NULL, &self->dial, NULL) == TFOS_OK) {
+        tfos__dial_adopt(socket, tls, &plain, "a client", NULL, &self->dial, NULL) == TFOS_OK) {
         self->heard = tfos__dial_receive(self->dial, FEW_MS, &hello, NULL) == TFOS_OK; /* the handshake with it */
     }
     return NULL;
