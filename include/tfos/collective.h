@@ -1,15 +1,22 @@
 /* tfos/collective.h: what the workers of a cluster compute together.
  *
+ *   group            the workers of a cluster, each of which has a rank: the master is 0, or else the first worker.
  *   element          the type of the numbers in a tensor.
  *   merge            what becomes of the tensors that the workers have: their sum, one behind the other, …
  *   part             a tensor of a call, and how it is merged.
- *   call             a list of parts that goes through as one.
+ *   call             a list of parts that goes through as one. Every worker makes the same calls in the same order.
+ *   weight           how much a worker counts in a call, as a rule the rows of its batch.
+ *   join             what a worker does whose data has ended: it takes part in the calls of the others, and adds
+ *                    nothing, until all have joined.
  *
- * Errors. INVALID names a tensor that cannot be part of a call.
+ * Errors. INVALID names a tensor that cannot be part of a call, and does no harm. MISMATCH: workers do not make the
+ * same calls; it names two, and what each wanted. CANCELLED: interrupted, or somebody who is named has not come, in as
+ * long as collective.timeout_ms says. IO: somebody who is named is gone. After these nothing more can come of the
+ * group, on any worker.
  *
- * Ownership. Tensors stay the caller's.
+ * Ownership. Tensors stay the caller's; what was gathered is given up with tfos_call_result_reset.
  *
- * Threads. Names and sizes may be asked for by any thread. */
+ * Threads. Calls may be made by any thread; they go through one after the other. */
 #ifndef TFOS_COLLECTIVE_H
 #define TFOS_COLLECTIVE_H
 
@@ -98,6 +105,102 @@ typedef struct tfos_part {
     const void *input;
     void *output; /* as large as the input, and may be the same; NULL where tensors are gathered */
 } tfos_part;
+
+/* What came of a call. */
+typedef struct tfos_call_result {
+    double weight;         /* of all workers */
+    size_t contributors;   /* workers whose weight is not 0 */
+    size_t gathered_count; /* parts that were gathered, in their order among all parts */
+    uint64_t *rows;        /* for each of them, and each worker: its first dimension */
+    void **gathered;       /* … and all of it, in the order of workers; whoever takes one frees it, and puts NULL */
+} tfos_call_result;
+
+/* Owner: frees what is in `result`, and leaves it empty.
+ * Thread: any. */
+TFOS_API void tfos_call_result_reset(tfos_call_result *result);
+
+typedef struct tfos_call_options {
+    size_t size;       /* of this struct; see tfos_call_options_init */
+    double weight;     /* 0: this worker has nothing to add */
+    size_t root;       /* whose tensors are broadcast */
+    const char *about; /* NULL, or what the call is for: it must be the same on all workers, and is part of messages */
+    /* NULL, or: asked about ten times a second by the thread that waits; true ends the call with CANCELLED, and the
+     * group with it. */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+} tfos_call_options;
+
+/* Fills in the defaults: a weight of 1, root 0. `size` is that of *options.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_call_options_init(tfos_call_options *options, size_t size);
+
+/* ---- Groups ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tfos_group tfos_group;
+
+/* Comes to the other workers, and waits until all are there. A process that is no program of a node is a group of one.
+ * A process has one group: while it is open, it is handed out again.
+ *
+ * Of `options` only what can interrupt a wait is used; NULL: nothing can.
+ *
+ * Owner: the caller closes *out with tfos_group_close, as often as it was opened.
+ * Thread: any. */
+TFOS_API tfos_status tfos_group_open(const tfos_call_options *options, tfos_group **out, tfos_error *error);
+
+/* Leaves the group, if it was opened no more often than closed. Calls of the others fail from then on.
+ *
+ * Owner: frees `group`.
+ * Thread: any, when no other call is under way. */
+TFOS_API void tfos_group_close(tfos_group *group);
+
+/* The number of this worker.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_group_rank(const tfos_group *group);
+
+/* How many there are.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_group_size(const tfos_group *group);
+
+/* The number of this worker among those of its machine, with whom it shares memory.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_group_local_rank(const tfos_group *group);
+
+/* How many these are.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API size_t tfos_group_local_size(const tfos_group *group);
+
+/* "worker:1 on host".
+ *
+ * Owner: the group.
+ * Thread: any. */
+TFOS_API const char *tfos_group_member(const tfos_group *group, size_t rank);
+
+/* Goes through with a call that all others make as well, or have joined before. Without parts it is a barrier.
+ * `options` NULL: the defaults.
+ *
+ * Owner: the caller gives up what is in *out with tfos_call_result_reset; `out` may be NULL where nothing is gathered.
+ * Thread: any. */
+TFOS_API tfos_status tfos_group_call(tfos_group *group, const tfos_part *parts, size_t count,
+                                     const tfos_call_options *options, tfos_call_result *out, tfos_error *error);
+
+/* Takes part in the calls of the others with nothing of its own, until all have joined. *last is the one that did so
+ * last, whose state is the newest; the first of them, if several did at once. Of `options` only what can interrupt a
+ * wait is used.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_group_join(tfos_group *group, const tfos_call_options *options, size_t *last,
+                                     tfos_error *error);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,12 @@
       "Bytes that a Spark task puts into a lane at a time, at most.")                                                  \
     X(FEED_LOCAL, "feed.local", 1 << 20, 0, 1 << 20,                                                                   \
       "Nodes of its machine that a Spark task shares memory with, at most; others are fed over the network.")          \
+    X(COLLECTIVE_TIMEOUT_MS, "collective.timeout_ms", 600000, 100, INT64_C(1) << 40,                                   \
+      "Milliseconds that workers wait for one of them that lives and does not come to what they compute together.")    \
+    X(COLLECTIVE_PIECE_BYTES, "collective.piece_bytes", 256 << 10, 4 << 10, 64 << 20,                                  \
+      "Bytes of the pieces in which workers of one machine pass tensors to each other; each shares two of them.")      \
+    X(COLLECTIVE_SHARED, "collective.shared", 1, 0, 1,                                                                 \
+      "0 makes workers of one machine use the network, as those of different machines do.")                            \
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 
@@ -45,6 +51,8 @@
       "Ports that the status page tries in turn; by default any that is free.")                                        \
     X(FEED_PORT, "feed.port", "a port, or a range such as 9997-9999",                                                  \
       "Ports that a node tries in turn, to be fed by Spark tasks of other hosts; by default any that is free.")        \
+    X(COLLECTIVE_PORT, "collective.port", "a port, or a range such as 9997-9999",                                      \
+      "Ports that a worker tries in turn, to compute with those of other hosts; by default any that is free.")         \
     X(TENSORFLOW_LIB, "tensorflow.lib", "a file or a folder",                                                          \
       "TensorFlow's library, or the folder that has it; by default it is looked for, see docs/ps.md.")
 

@@ -54,14 +54,14 @@ void tfos__runner_free(tfos__runner *runner)
     }
 }
 
-void tfos__outcome_reset(tfos__outcome *outcome)
+void tfos_call_result_reset(tfos_call_result *result)
 {
-    for (size_t i = 0; outcome->gathered != NULL && i < outcome->gathered_count; i++) {
-        free(outcome->gathered[i]);
+    for (size_t i = 0; result->gathered != NULL && i < result->gathered_count; i++) {
+        free(result->gathered[i]);
     }
-    free(outcome->gathered);
-    free(outcome->rows);
-    *outcome = (tfos__outcome){0};
+    free(result->gathered);
+    free(result->rows);
+    *result = (tfos_call_result){0};
 }
 
 static const char *name_of(const tfos__runner *runner, size_t rank)
@@ -184,7 +184,7 @@ static tfos_status form_opinion(tfos__work *work, tfos_error *error)
 
 /* ---- calls ---- */
 
-static tfos_status go_through(tfos__work *work, const tfos__head *mine, tfos__outcome *out, tfos_error *error)
+static tfos_status go_through(tfos__work *work, const tfos__head *mine, tfos_call_result *out, tfos_error *error)
 {
     tfos__runner *runner = work->runner;
     *head_of(runner, runner->options.rank) = *mine;
@@ -227,10 +227,10 @@ static tfos_status check_failed(const tfos__runner *runner, tfos_error *error)
 }
 
 tfos_status tfos__runner_call(tfos__runner *runner, const tfos__call *call, double weight, size_t root,
-                              tfos__outcome *out, tfos_error *error)
+                              tfos_call_result *out, tfos_error *error)
 {
     tfos_error why;
-    tfos__outcome found = {0};
+    tfos_call_result found = {0};
     TFOS_TRY(check_failed(runner, error));
     if (!(weight >= 0) || weight > 1e300 || root >= runner->ranks) {
         return tfos__fail(error, TFOS_INVALID, "expected a weight of 0 or more and a root below %zu, found %g and %zu",
@@ -252,7 +252,7 @@ tfos_status tfos__runner_call(tfos__runner *runner, const tfos__call *call, doub
     tfos__work work = {.runner = runner, .call = call};
     tfos_status status = keep_failure(runner, go_through(&work, &mine, &found, &why), &why, error);
     if (status != TFOS_OK) {
-        tfos__outcome_reset(&found);
+        tfos_call_result_reset(&found);
         return status;
     }
     *out = found;
@@ -275,11 +275,11 @@ tfos_status tfos__runner_join(tfos__runner *runner, size_t *last, tfos_error *er
     const uint64_t joined_at = runner->sequence;
     TFOS_TRY(check_failed(runner, error));
     for (;;) {
-        tfos__outcome nothing = {0};
+        tfos_call_result nothing = {0};
         tfos__head mine = {.sequence = runner->sequence, .kind = TFOS__HEAD_JOIN, .joined_at = joined_at};
         tfos__work work = {.runner = runner};
         tfos_status status = keep_failure(runner, go_through(&work, &mine, &nothing, &why), &why, error);
-        tfos__outcome_reset(&nothing);
+        tfos_call_result_reset(&nothing);
         if (status == TFOS_END) {
             *last = last_to_join(runner);
             runner->sequence++;

@@ -22,21 +22,10 @@ typedef struct tfos__runner_options {
 tfos_status tfos__runner_new(const tfos__runner_options *options, tfos__runner **out, tfos_error *error);
 void tfos__runner_free(tfos__runner *runner);
 
-/* What came of a call. */
-typedef struct tfos__outcome {
-    double weight;       /* of all workers */
-    size_t contributors; /* workers whose weight is not 0 */
-    size_t gathered_count;
-    uint64_t *rows;     /* for each part that was gathered, and each worker: its first dimension */
-    uint8_t **gathered; /* … and all of it, in the order of workers */
-} tfos__outcome;
-
-void tfos__outcome_reset(tfos__outcome *outcome);
-
 /* Goes through with a call that all others make as well, or have joined before. MISMATCH: another worker does something
  * else; it names both. Whatever fails, nothing more can come of the runner, nor of those of the others. */
 tfos_status tfos__runner_call(tfos__runner *runner, const tfos__call *call, double weight, size_t root,
-                              tfos__outcome *out, tfos_error *error);
+                              tfos_call_result *out, tfos_error *error);
 
 /* Takes part in the calls of the others with nothing of its own, until all have joined. *last is the one that did last,
  * the first of them if several did at once. */

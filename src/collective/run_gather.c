@@ -12,7 +12,7 @@ typedef struct gathering {
     size_t parts;
     uint64_t *row_bytes; /* of each part */
     uint64_t *rows;      /* for each part, and each worker */
-    uint8_t **all;       /* for each part; NULL: this worker has joined, and takes nothing */
+    void **all;          /* for each part; NULL: this worker has joined, and takes nothing */
 } gathering;
 
 static uint64_t rows_of(const gathering *g, size_t part, size_t rank)
@@ -71,7 +71,8 @@ static tfos_status make_room(gathering *g, tfos_error *error)
                 return tfos__fail_memory(error, SIZE_MAX);
             }
         }
-        g->all[i] = g->work->call != NULL ? malloc((size_t)bytes + 1) : NULL;
+        /* As TensorFlow wants the memory of its tensors, which otherwise copies it. */
+        g->all[i] = g->work->call != NULL ? aligned_alloc(TFOS__CALL_ALIGN, (size_t)tfos__call_align(bytes + 1)) : NULL;
         if (g->work->call != NULL && g->all[i] == NULL) {
             return tfos__fail_memory(error, (size_t)bytes);
         }
@@ -119,7 +120,7 @@ static void take(const gathering *g, size_t rank, uint64_t at, size_t bytes, con
                 before += bytes_of(g, i, other);
             }
             take_some(g, i, rank, from + (begin - at), (size_t)(end - begin),
-                      g->all[i] + before + (begin - part_begin));
+                      (uint8_t *)g->all[i] + before + (begin - part_begin));
         }
         part_begin += padded_bytes_of(g, i, rank);
     }
@@ -159,7 +160,7 @@ static tfos_status pass(const gathering *g, tfos_error *error)
     return TFOS_OK;
 }
 
-tfos_status tfos__work_gather(const tfos__work *work, tfos__outcome *out, tfos_error *error)
+tfos_status tfos__work_gather(const tfos__work *work, tfos_call_result *out, tfos_error *error)
 {
     size_t parts = work->leading->gathered_count;
     size_t ranks = work->runner->ranks;

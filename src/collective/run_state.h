@@ -59,6 +59,6 @@ void tfos__work_put(const tfos__work *work, uint64_t stream_bytes, uint64_t piec
 tfos_status tfos__work_pass_stream(const tfos__work *work, tfos_error *error);
 
 /* Everything that is gathered. */
-tfos_status tfos__work_gather(const tfos__work *work, tfos__outcome *out, tfos_error *error);
+tfos_status tfos__work_gather(const tfos__work *work, tfos_call_result *out, tfos_error *error);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "coordinator/crowd.h"
 #include "coordinator/feeds.h"
+#include "coordinator/muster.h"
 #include "coordinator/opening.h"
 #include "coordinator/page.h"
 #include "coordinator/roster.h"
@@ -63,6 +64,7 @@ struct coordinator {
     tfos__tls_context *tls;
     tfos__roster *roster;
     tfos__feeds *feeds;
+    tfos__muster *muster;
     uint64_t last_producer;
     tfos__number_map producers; /* peers by their numbers as producers */
     peer **nodes;               /* by index; NULL when not connected */
@@ -208,6 +210,7 @@ static void on_tick(uv_timer_t *timer)
         }
         tfos__roster_tick(self->roster, now);
         tfos__feeds_tick(self->feeds, now);
+        tfos__muster_tick(self->muster, now);
         beat_driver(self, now);
         over = tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
         stop_ms = tfos__roster_options_of(self->roster)->stop_ms;
@@ -374,7 +377,11 @@ static void hear_node(coordinator *self, uint32_t index, const tfos__message *me
         tfos__feeds_count_last(self->feeds, index, message, now_of(self)); /* the cluster may be over with this */
     }
     tfos__roster_hear(self->roster, index, message, now_of(self));
-    tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+    if (message->type == TFOS__MESSAGE_MEET) {
+        tfos__muster_hear(self->muster, index, message, now_of(self));
+    } else {
+        tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+    }
 }
 
 static void on_node_message(tfos__link *link, const tfos__message *message, void *context)
@@ -575,6 +582,8 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     const tfos__feeds_calls feed_calls = {
         .to_node = tell_node, .to_driver = tell_driver, .to_producer = tell_producer, .context = self};
     TFOS_TRY(tfos__feeds_new(self->roster, &feed_calls, &self->feeds, error));
+    const tfos__muster_calls muster_calls = {.to_node = tell_node, .context = self};
+    TFOS_TRY(tfos__muster_new(self->roster, &muster_calls, &self->muster, error));
     self->nodes = calloc(options.roles.nodes, sizeof *self->nodes);
     if (self->nodes == NULL) {
         return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
@@ -667,6 +676,7 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
     }
     uv_loop_close(&self->loop);
     tfos__feeds_free(self->feeds);
+    tfos__muster_free(self->muster);
     tfos__roster_free(self->roster);
     tfos__tls_context_free(self->tls);
     tfos__number_map_reset(&self->producers);

@@ -1,6 +1,6 @@
-/* Packets between processes of one machine: a node and its child, a producer and a node. One struct of fixed size, with
- * up to three descriptors beside it, through a SOCK_SEQPACKET socket, which keeps packets whole and in order. Both ends
- * are the same version of tfos, so the struct is the format; its magic has the version in it.
+/* Packets between processes of one machine: a node and its child, a producer and a node, two workers. One struct of
+ * fixed size, with up to three descriptors beside it, through a SOCK_SEQPACKET socket, which keeps packets whole and in
+ * order. Both ends are the same version of tfos, so the struct is the format; its magic has the version in it.
  *
  *   producer                        node                             child
  *      │ HELLO token                    │                                │
@@ -35,6 +35,9 @@ typedef enum tfos__packet_kind {
     TFOS__PACKET_DONE,      /* child → node: id.number: this lane was read to its end, or given up */
     TFOS__PACKET_TERMINATE, /* child → node: queue */
     TFOS__PACKET_QUEUE,     /* child → node: queue: it will be read; before that nobody gets a lane */
+    TFOS__PACKET_MATE,      /* worker → first worker of its machine: token; id.number: its rank */
+    TFOS__PACKET_BOARD,     /* … and its answer: fds: the board that they share (collective/board.h) */
+    TFOS__PACKET_PART,      /* between the two: it leaves in good order */
 } tfos__packet_kind;
 
 enum {

@@ -62,7 +62,8 @@ const char *tfos__node_state_text(tfos__node_state state);
     X(CANCELLED, 9, "had its Spark task cancelled")                                                                    \
     X(STOPPED, 10, "was stopped")                                                                                      \
     X(GPUS, 11, "has too few GPUs")                                                                                    \
-    X(TIMED_OUT, 12, "did not come in time")
+    X(TIMED_OUT, 12, "did not come in time")                                                                           \
+    X(STALLED, 13, "stood still")
 
 typedef enum tfos__outcome {
 #define TFOS__OUTCOME_ENUM(name, value, text) TFOS__OUTCOME_##name = (value),

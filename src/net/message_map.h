@@ -16,7 +16,7 @@
     X(INDEX, 3, 0, "of a node among the nodes of the cluster")                                                         \
     X(ATTEMPT, 4, 0, "how many times the cluster was restarted")                                                       \
     X(HOST, 5, 256, "the name or address by which others reach the one that the message is about")                     \
-    X(PORT, 6, 0, "at HOST; in OPEN the first that is tried")                                                          \
+    X(PORT, 6, 0, "at HOST; in OPEN the first that is tried, in MEET and MEMBER 0 for none")                           \
     X(PORT_LAST, 7, 0, "that is tried")                                                                                \
     X(STATUS_PORT, 8, 0, "of the status page, the first that is tried")                                                \
     X(STATUS_PORT_LAST, 9, 0, "that is tried")                                                                         \
@@ -104,7 +104,14 @@
     X(PIECE, 91, 1 << 20, "the next bytes of it")                                                                      \
     X(COMMITTED, 92, 0, "bytes since the beginning that are in the node's lane")                                       \
     X(CREDIT, 93, 0, "bytes since the beginning that the sender has room for")                                         \
-    X(FAULT, 94, 0, "a tfos_fault")
+    X(FAULT, 94, 0, "a tfos_fault")                                                                                    \
+    X(MEETING, 95, 0, "how often the workers have met before")                                                         \
+    X(WAIT_MS, 96, 0, "how long others are waited for")                                                                \
+    X(SHARES, 97, 128, "who says the same can share memory")                                                           \
+    X(BOARD_NAME, 98, 100, "the abstract Unix socket where workers that share memory get their board")                 \
+    X(MEMBERS, 99, 1 << 20, "workers, in the order of their ranks: frames of MEMBER, one after the other")             \
+    X(RANK, 100, 0, "of a worker among those that compute together")                                                   \
+    X(GROUP_KEY, 101, 32, "made of the cluster key, for workers among themselves")
 
 /* An attempt to feed a partition. */
 #define TFOS__ATTEMPT_FIELDS(F) F(FEED) F(EPOCH) F(PARTITION) F(TASK_ATTEMPT)
@@ -195,6 +202,16 @@
     X(LANE_END, 62, "producer → node elsewhere", "that was the last entry", , )                                        \
     X(LANE_STATE, 63, "node → producer elsewhere", "how far it is",                                                    \
       F(COMMITTED) F(CREDIT) F(CONSUMED) F(HUNGRY) F(LANE_FLAGS), )                                                    \
-    X(RESULTS_ROOM, 64, "producer → node elsewhere", "it has taken results out of their lane", F(CREDIT), )
+    X(RESULTS_ROOM, 64, "producer → node elsewhere", "it has taken results out of their lane", F(CREDIT), )            \
+    X(MEET, 65, "program → node → coordinator", "it wants to compute with the others, and can be reached here",        \
+      F(MEETING) F(WAIT_MS) F(PORT) F(SHARES) F(BOARD_NAME), )                                                         \
+    X(MET, 66, "coordinator → node → program", "all have come", F(MEETING) F(RANK) F(MEMBERS),                         \
+      F(GROUP_KEY) F(BEAT_MS))                                                                                         \
+    X(MEMBER, 67, "coordinator → program, inside MET", "one of them",                                                  \
+      F(NODE) F(HOST) F(PORT) F(SHARES) F(BOARD_NAME), )                                                               \
+    X(NOT_MET, 68, "coordinator → node → program", "somebody does not come", F(MEETING) F(STATUS) F(TEXT), )           \
+    X(PULSE, 69, "program → node", "while it computes with others: it lives", , )                                      \
+    X(PART, 70, "program → node", "it does not compute with others any more", , )                                      \
+    X(GREETING, 71, "worker → worker", "the first word of a connection between two", F(MEETING) F(RANK), )
 
 #endif

@@ -235,10 +235,11 @@ static tfos_status order_child(tfos__node *node, tfos__words *arguments, const t
     order->files[1] = tfos__node_output_open(node, TFOS__JOURNAL_ERR);
     order->files[TFOS__CHILD_PAYLOAD_FILE - 1] = node->orders.payload;
     order->files[TFOS__CHILD_REPORT_FILE - 1] = open_report(node);
-    order->file_count = 4;
+    order->files[TFOS__CHILD_GROUP_FILE - 1] = tfos__node_group_child(node, error);
+    order->file_count = TFOS__CHILD_GROUP_FILE;
     if (node->feed != NULL) {
         order->files[TFOS__CHILD_FEED_FILE - 1] = tfos__node_feed_child(node, error);
-        order->file_count = 5;
+        order->file_count = TFOS__CHILD_FEED_FILE;
     }
     for (size_t i = 0; i < order->file_count; i++) {
         if (order->files[i] < 0) {
@@ -251,7 +252,7 @@ static tfos_status order_child(tfos__node *node, tfos__words *arguments, const t
 static tfos_status start_child(tfos__node *node, tfos__words *environment, tfos_error *error)
 {
     tfos__words arguments = {0};
-    tfos__keeper_order order = {.files = {-1, -1, -1, -1, -1}};
+    tfos__keeper_order order = {.files = {-1, -1, -1, -1, -1, -1}};
     TFOS_TRY(tfos__environment_make((const char *const *)environ, &node->orders, &node->assignment, node->port.number,
                                     node->journal->file.path, environment, error));
     if ((node->orders.flags & TFOS__FLAG_KEEP_PORT) == 0) {
@@ -320,6 +321,7 @@ void tfos__node_child_event(tfos__node *node, const tfos__keeper_event *event)
         node->child_over = true;
         node->child_status = event->value;
         tfos__node_feed_end(node);
+        tfos__node_group_end(node);
         tfos__node_look_whether_gone(node);
         break;
     default:

@@ -182,9 +182,10 @@ static void on_beat(uv_timer_t *timer)
     if (silent_ms > (uint64_t)node->lease_ms) {
         tfos__node_kill(node, TFOS__CAUSE_COORDINATOR, "the coordinator at %s:%u was silent for %" PRIu64 " ms",
                         node->orders.host, node->orders.port, silent_ms);
-    } else if (node->link_ready) {
-        send_beat(node);
+        return;
     }
+    tfos__node_group_check(node);
+    tfos__node_beat(node);
 }
 
 /* The lease is looked at as often as beats are sent, so a beat must not be longer than it. */
@@ -281,6 +282,10 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
     case TFOS__MESSAGE_BYE:
         hear_bye(node);
         break;
+    case TFOS__MESSAGE_MET:
+    case TFOS__MESSAGE_NOT_MET:
+        tfos__node_group_hear(node, message);
+        break;
     default:
         tfos__node_feed_hear(node, message);
         break;
@@ -308,6 +313,7 @@ static void on_ready(tfos__link *link, void *context)
         send_unseen(node, unseen);
     }
     tfos__node_feed_say_again(node);
+    tfos__node_group_say_again(node);
     tfos__node_send_tensorboard(node);
     if (node->phase == TFOS__LIFE_REPORTING) {
         tfos__node_send_ended(node);

@@ -98,6 +98,9 @@ void tfos__node_decide_outcome(tfos__node *node)
     case TFOS__CAUSE_CANCELLED:
         decide(node, TFOS__OUTCOME_CANCELLED, "%s", node->cause_text);
         break;
+    case TFOS__CAUSE_STALLED:
+        decide(node, TFOS__OUTCOME_STALLED, "%s", node->cause_text);
+        break;
     case TFOS__CAUSE_REFUSED:
     case TFOS__CAUSE_COORDINATOR:
         decide(node, TFOS__OUTCOME_STOPPED, "%s", node->cause_text);

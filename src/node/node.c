@@ -357,7 +357,8 @@ static tfos_status begin(tfos__node *node, tfos_error *error)
     node->journal->context = node;
     snprintf(node->journal->host, sizeof node->journal->host, "%s", node->orders.node_host);
     TFOS_TRY(tfos__tls_context_new(TFOS__TLS_CLIENT, node->orders.key, TFOS__LINK_PURPOSE, &node->tls, error));
-    tfos_status status = tfos__orders_are_fed(&node->orders) ? tfos__node_feed_begin(node, error) : TFOS_OK;
+    tfos_status status = tfos__node_group_begin(node, error);
+    status = status == TFOS_OK && tfos__orders_are_fed(&node->orders) ? tfos__node_feed_begin(node, error) : status;
     tfos__secret_wipe(node->orders.key, sizeof node->orders.key);
     TFOS_TRY(status);
     TFOS_TRY(tfos__node_watch_begin(node, error));

@@ -43,6 +43,7 @@ typedef enum tfos__node_cause {
     TFOS__CAUSE_NONE,
     TFOS__CAUSE_STOP,        /* the coordinator, or SIGTERM */
     TFOS__CAUSE_CANCELLED,   /* stdin ended */
+    TFOS__CAUSE_STALLED,     /* the program does not show that it lives */
     TFOS__CAUSE_EXECUTOR,    /* it died */
     TFOS__CAUSE_REFUSED,     /* by the coordinator */
     TFOS__CAUSE_COORDINATOR, /* it is gone */
@@ -180,6 +181,16 @@ typedef struct tfos__node {
 
     struct tfos__node_feed *feed; /* NULL: not fed by Spark */
 
+    /* The program and those that it computes with. */
+    struct {
+        tfos__link *child;  /* NULL: there is none, or it has closed it */
+        tfos__buffer asked; /* MEET, until it is answered */
+        bool pulses;        /* the program shows that it lives … */
+        uint64_t pulse_ms;  /* … and did last then */
+        uint64_t checked_ms;
+        uint8_t key[TFOS__KEY_BYTES];
+    } group;
+
     /* The end. */
     tfos__node_cause cause;
     char cause_text[TFOS_ERROR_MESSAGE_BYTES];
@@ -283,6 +294,26 @@ void tfos__node_feed_answered(tfos__node *node);
 
 /* EPOCH, FENCE, MARK, SCHEMA, FEED_CLOSE and END_OF_FEED of the coordinator. */
 void tfos__node_feed_hear(tfos__node *node, const tfos__message *message);
+
+/* ---- group.c: the program and those that it computes with ---- */
+
+/* Needs the cluster key. */
+tfos_status tfos__node_group_begin(tfos__node *node, tfos_error *error);
+
+/* Makes the socket of the child; returns the child's end, or -1. */
+int tfos__node_group_child(tfos__node *node, tfos_error *error);
+
+/* The child has ended. */
+void tfos__node_group_end(tfos__node *node);
+
+/* MET and NOT_MET of the coordinator. */
+void tfos__node_group_hear(tfos__node *node, const tfos__message *message);
+
+/* What the coordinator may not have heard is said again. */
+void tfos__node_group_say_again(tfos__node *node);
+
+/* Kills a program that computes with others and has stood still for longer than the lease. */
+void tfos__node_group_check(tfos__node *node);
 
 /* ---- end.c: how it ended, in words ---- */
 

@@ -309,7 +309,7 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
     uint8_t *outputs[PARTS_MOST];
     tfos_error error = {0};
     tfos__call call;
-    tfos__outcome outcome;
+    tfos_call_result outcome;
     for (size_t i = 0; i < it->count; i++) {
         size_t count;
         inputs[i] = tensor_of(it, self->seed, number, i, self->rank, &count);
@@ -341,7 +341,7 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
         free(outputs[i] != inputs[i] ? outputs[i] : NULL);
         free(inputs[i]);
     }
-    tfos__outcome_reset(&outcome);
+    tfos_call_result_reset(&outcome);
     tfos__call_reset(&call);
 }
 
@@ -423,7 +423,7 @@ static void tell_nan_without_weight(worker *self)
                                 .input = in,
                                 .output = out};
         tfos__call call;
-        tfos__outcome outcome;
+        tfos_call_result outcome;
         EXPECT(tfos__call_init(&call, &part, 1, NULL, 0, NULL) == TFOS_OK);
         EXPECT(tfos__runner_call(self->runner, &call, self->rank == 1 ? 0 : 1, 0, &outcome, NULL) == TFOS_OK);
         EXPECT(outcome.contributors == self->ranks - 1 && outcome.weight == (double)(self->ranks - 1));
@@ -453,7 +453,7 @@ static tfos_status reduce_floats(worker *self, int64_t count, const char *about,
                             .input = at,
                             .output = at};
     tfos__call call;
-    tfos__outcome outcome;
+    tfos_call_result outcome;
     EXPECT(tfos__call_init(&call, &part, 1, about, strlen(about), NULL) == TFOS_OK);
     tfos_status status = tfos__runner_call(self->runner, &call, 1, 0, &outcome, error);
     tfos__call_reset(&call);
