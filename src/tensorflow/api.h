@@ -13,6 +13,7 @@ typedef struct TF_Library TF_Library;
 typedef struct TF_Tensor TF_Tensor;
 typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
 typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
+typedef struct TF_ShapeHandle TF_ShapeHandle;
 typedef struct TF_KernelBuilder TF_KernelBuilder;
 typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
 typedef struct TF_OpKernelContext TF_OpKernelContext;
@@ -36,6 +37,8 @@ enum {
     TFOS__TF_STRING = 7,
     TFOS__TF_INT64 = 9,
     TFOS__TF_BOOL = 10,
+    TFOS__TF_BFLOAT16 = 14,
+    TFOS__TF_HALF = 19,
 };
 
 enum {
@@ -66,12 +69,28 @@ enum {
     X(NEEDED, void, TF_DeleteBuffer, (TF_Buffer *))                                                                    \
     X(NEEDED, TF_OpDefinitionBuilder *, TF_NewOpDefinitionBuilder, (const char *name))                                 \
     X(NEEDED, void, TF_OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder *, const char *))                           \
+    X(NEEDED, void, TF_OpDefinitionBuilderAddInput, (TF_OpDefinitionBuilder *, const char *))                          \
     X(NEEDED, void, TF_OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder *, const char *))                         \
     X(NEEDED, void, TF_OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder *, bool))                             \
     X(NEEDED, void, TF_OpDefinitionBuilderSetShapeInferenceFunction,                                                   \
       (TF_OpDefinitionBuilder *, void (*)(TF_ShapeInferenceContext *, TF_Status *)))                                   \
     X(NEEDED, void, TF_RegisterOpDefinition, (TF_OpDefinitionBuilder *, TF_Status *))                                  \
     X(NEEDED, void, TF_ShapeInferenceContextSetUnknownShape, (TF_ShapeInferenceContext *, TF_Status *))                \
+    X(NEEDED, int64_t, TF_ShapeInferenceContextNumInputs, (TF_ShapeInferenceContext *))                                \
+    X(NEEDED, TF_ShapeHandle *, TF_NewShapeHandle, (void))                                                             \
+    X(NEEDED, void, TF_DeleteShapeHandle, (TF_ShapeHandle *))                                                          \
+    X(NEEDED, void, TF_ShapeInferenceContextGetInput,                                                                  \
+      (TF_ShapeInferenceContext *, int, TF_ShapeHandle *, TF_Status *))                                                \
+    X(NEEDED, void, TF_ShapeInferenceContextSetOutput,                                                                 \
+      (TF_ShapeInferenceContext *, int, TF_ShapeHandle *, TF_Status *))                                                \
+    X(NEEDED, int, TF_ShapeInferenceContextRankKnown, (TF_ShapeInferenceContext *, TF_ShapeHandle *))                  \
+    X(NEEDED, int64_t, TF_ShapeInferenceContextRank, (TF_ShapeInferenceContext *, TF_ShapeHandle *))                   \
+    X(NEEDED, TF_ShapeHandle *, TF_ShapeInferenceContextScalar, (TF_ShapeInferenceContext *))                          \
+    X(NEEDED, TF_ShapeHandle *, TF_ShapeInferenceContextVectorFromSize, (TF_ShapeInferenceContext *, size_t))          \
+    X(NEEDED, void, TF_ShapeInferenceContextSubshape,                                                                  \
+      (TF_ShapeInferenceContext *, TF_ShapeHandle *, int64_t start, int64_t end, TF_ShapeHandle *, TF_Status *))       \
+    X(NEEDED, void, TF_ShapeInferenceContextConcatenateShapes,                                                         \
+      (TF_ShapeInferenceContext *, TF_ShapeHandle *, TF_ShapeHandle *, TF_ShapeHandle *, TF_Status *))                 \
     X(NEEDED, TF_KernelBuilder *, TF_NewKernelBuilder,                                                                 \
       (const char *op, const char *device, void *(*create)(TF_OpKernelConstruction *),                                 \
        void (*compute)(void *, TF_OpKernelContext *), void (*destroy)(void *)))                                        \
@@ -80,12 +99,19 @@ enum {
       (TF_OpKernelConstruction *, const char *name, int32_t *list_size, int32_t *total_size, TF_Status *))             \
     X(NEEDED, void, TF_OpKernelConstruction_GetAttrInt64,                                                              \
       (TF_OpKernelConstruction *, const char *name, int64_t *, TF_Status *))                                           \
+    X(NEEDED, void, TF_OpKernelConstruction_GetAttrInt64List,                                                          \
+      (TF_OpKernelConstruction *, const char *name, int64_t *, int, TF_Status *))                                      \
     X(NEEDED, void, TF_OpKernelConstruction_GetAttrBool,                                                               \
       (TF_OpKernelConstruction *, const char *name, unsigned char *, TF_Status *))                                     \
     X(NEEDED, void, TF_OpKernelConstruction_GetAttrString,                                                             \
       (TF_OpKernelConstruction *, const char *name, char *, size_t, TF_Status *))                                      \
     X(NEEDED, void, TF_OpKernelConstruction_Failure, (TF_OpKernelConstruction *, TF_Status *))                         \
     X(NEEDED, void, TF_OpKernelContext_Failure, (TF_OpKernelContext *, TF_Status *))                                   \
+    X(NEEDED, int, TF_NumInputs, (TF_OpKernelContext *))                                                               \
+    X(NEEDED, void, TF_GetInput, (TF_OpKernelContext *, int, TF_Tensor **, TF_Status *))                               \
+    X(NEEDED, TF_Tensor *, TF_ForwardInputOrAllocateOutput,                                                            \
+      (TF_OpKernelContext *, const int *candidates, int candidate_count, int output, const int64_t *dims,              \
+       int dim_count, int *forwarded, TF_Status *))                                                                    \
     X(NEEDED, int, TF_NumOutputs, (TF_OpKernelContext *))                                                              \
     X(NEEDED, int, TF_ExpectedOutputDataType, (TF_OpKernelContext *, int))                                             \
     X(NEEDED, TF_Tensor *, TF_AllocateOutput,                                                                          \
@@ -95,6 +121,9 @@ enum {
       (int type, const int64_t *dims, int dim_count, void *data, size_t bytes,                                         \
        void (*deallocator)(void *data, size_t bytes, void *context), void *context))                                   \
     X(NEEDED, void, TF_DeleteTensor, (TF_Tensor *))                                                                    \
+    X(NEEDED, int, TF_TensorType, (const TF_Tensor *))                                                                 \
+    X(NEEDED, int, TF_NumDims, (const TF_Tensor *))                                                                    \
+    X(NEEDED, int64_t, TF_Dim, (const TF_Tensor *, int))                                                               \
     X(NEEDED, void *, TF_TensorData, (const TF_Tensor *))                                                              \
     X(NEEDED, void, TF_StringCopy, (TF_TString *, const char *, size_t))
 

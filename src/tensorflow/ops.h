@@ -23,6 +23,19 @@
  * A call lasts no longer than TFOS__OPS_WAIT_MS and a moment: TensorFlow cannot interrupt a kernel in C, but stops
  * asking between two calls.
  *
+ *   TfosMerge       a call of all workers (tfos/collective.h)
+ *     token           the handle of one variable for all of them: TensorFlow keeps ops that use it in their order, also
+ *                     across functions. Nothing is done with it
+ *     weight          how much this worker counts
+ *     tensors         what it has
+ *     merges          what becomes of each of them, as numbers of tfos_merge
+ *     root, about     as in tfos_call_options
+ *     → all_weight    of all workers
+ *     → merged        for each tensor what became of it
+ *   TfosMergeRows   the same, where some tensors are gathered: shapes of what comes out lack the first dimension
+ *
+ * These last until all have come.
+ *
  * Owner: the process.
  * Thread: any. */
 tfos_status tfos__ops_register(const tfos__tensorflow *tf, tfos_error *error);
@@ -31,8 +44,18 @@ enum { TFOS__OPS_WAIT_MS = 200 };
 
 /* ---- between the files of the ops ---- */
 
-/* Adds the op and its kernel. */
+/* Add ops and their kernels. */
 void tfos__ops_add_feed(const tfos__tensorflow *tf, TF_Status *status);
+void tfos__ops_add_merge(const tfos__tensorflow *tf, TF_Status *status);
+
+/* A text attribute of any length, with its end. NULL after a failure, which is in `status`, or without memory. The
+ * caller frees it. */
+char *tfos__ops_read_text(const tfos__tensorflow *tf, TF_OpKernelConstruction *from, const char *name, size_t *bytes,
+                          TF_Status *status);
+
+/* SIGINTs so far, counted before Python's handler notes them. Always 0 where there is no Python, or where it was told
+ * to leave the signal to the system. */
+unsigned tfos__ops_interrupts(void);
 
 /* What a kernel writes its outputs with. */
 typedef struct tfos__ops_outputs {

@@ -8,9 +8,7 @@
  * Why calls are short: an iterator that is given up waits for the call that is under way, and there is no way to tell a
  * kernel in C. Why they look at SIGINT: a program that waits for a batch in TensorFlow does not get to handle it, since
  * Python does so only between instructions of its own. */
-#include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,51 +42,18 @@ typedef struct kernel {
 
 /* ---- SIGINT ---- */
 
-static atomic_uint interrupt_count;
-static struct sigaction interrupt_before;
-
-static void on_interrupt(int number, siginfo_t *info, void *context)
-{
-    atomic_fetch_add(&interrupt_count, 1);
-    if ((interrupt_before.sa_flags & SA_SIGINFO) != 0) {
-        interrupt_before.sa_sigaction(number, info, context);
-    } else {
-        interrupt_before.sa_handler(number);
-    }
-}
-
-/* Counts SIGINTs before Python's handler notes them. Not where there is no Python, or where it was told to leave the
- * signal to the system. */
-static void watch_interrupts(void)
-{
-    struct sigaction now;
-    if (dlsym(RTLD_DEFAULT, "PyErr_SetInterrupt") == NULL || sigaction(SIGINT, NULL, &interrupt_before) != 0) {
-        return;
-    }
-    bool is_handled = (interrupt_before.sa_flags & SA_SIGINFO) != 0 ||
-                      (interrupt_before.sa_handler != SIG_DFL && interrupt_before.sa_handler != SIG_IGN);
-    if (is_handled) {
-        now = interrupt_before;
-        now.sa_flags |= SA_SIGINFO;
-        now.sa_sigaction = on_interrupt;
-        sigaction(SIGINT, &now, NULL);
-    }
-}
-
 static bool is_interrupted(void *context)
 {
     kernel *self = context;
-    return atomic_load(&interrupt_count) != atomic_load(&self->interrupts);
+    return tfos__ops_interrupts() != atomic_load(&self->interrupts);
 }
 
 /* A wait goes on if this call follows the one before it at once; otherwise another one begins. */
 static void begin_wait(kernel *self)
 {
     enum { AT_ONCE_MS = 10000 }; /* a thread may get no processor for a while; an interrupt meanwhile is meant for it */
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_interrupts);
     if (tfos__clock_ms() - atomic_load(&self->again_ms) > AT_ONCE_MS) {
-        atomic_store(&self->interrupts, atomic_load(&interrupt_count));
+        atomic_store(&self->interrupts, tfos__ops_interrupts());
     }
 }
 
@@ -285,26 +250,12 @@ static void destroy(void *data)
     }
 }
 
-/* A text of any length, with its end. NULL after a failure, which is in `status`. */
-static char *read_text(TF_OpKernelConstruction *from, const char *name, size_t *bytes, TF_Status *status)
-{
-    int32_t list;
-    int32_t total;
-    tf->TF_OpKernelConstruction_GetAttrSize(from, name, &list, &total, status);
-    char *text = tf->TF_GetCode(status) == 0 ? calloc((size_t)total + 1, 1) : NULL;
-    if (text != NULL) {
-        tf->TF_OpKernelConstruction_GetAttrString(from, name, text, (size_t)total, status);
-        *bytes = (size_t)total;
-    }
-    return text;
-}
-
 static tfos_status read_texts(kernel *self, TF_OpKernelConstruction *from, TF_Status *status, tfos_error *error)
 {
     size_t queue_bytes = 0;
     size_t bytes = 0;
-    char *queue = read_text(from, "queue", &queue_bytes, status);
-    char *schema = read_text(from, "schema", &bytes, status);
+    char *queue = tfos__ops_read_text(tf, from, "queue", &queue_bytes, status);
+    char *schema = tfos__ops_read_text(tf, from, "schema", &bytes, status);
     tfos_status ours = tfos__tensorflow_check(tf, status, "TfosFeedNext", error);
     if (ours == TFOS_OK && (queue == NULL || schema == NULL)) {
         ours = tfos__fail_memory(error, queue_bytes + bytes);
