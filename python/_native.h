@@ -35,6 +35,7 @@
     X(driver)                                                                                                          \
     X(pump)                                                                                                            \
     X(feed)                                                                                                            \
+    X(group)                                                                                                           \
     X(rows)                                                                                                            \
     X(log)
 

@@ -3,6 +3,8 @@
 TFCluster    starts a TensorFlow cluster on the executors of a Spark cluster
 TFParallel   runs independent instances of a TensorFlow program on them
 TFNode       for programs on the nodes: paths, servers, feeds
+keras        synchronous training of a Keras model on all workers
+collective   what it is made of: all-reduce and its relatives
 records      TFRecord files of tf.train.Example and SequenceExample as NumPy and Arrow columns
 util, gpu_info, compat   small helpers of programs
 """
@@ -13,7 +15,8 @@ import importlib as _importlib
 from . import _native
 
 __version__: str = _native.version
-__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "compat", "gpu_info", "records", "util", "__version__"]
+__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "gpu_info", "keras", "records"]
+__all__ += ["util", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)

@@ -4,19 +4,16 @@ The source is an op in C (src/tensorflow/ops.h): no Python runs between Spark an
 the op which columns to take, and gives its tensors their names and shapes.
 """
 
-import functools
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _native, _rows
+from . import _native, _ops, _rows
 
-_LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtfos_ops.so")
 _REMIND_MS = 10_000
 
 # The type of a column that a tensor of a type is made from.
@@ -221,18 +218,6 @@ def _wait_for_schema(queue: str) -> Any:
 # ---- the dataset ----
 
 
-@functools.cache
-def _ops() -> Any:
-    import tensorflow as tf
-
-    if not os.path.isfile(_LIBRARY):
-        raise RuntimeError(f"{_LIBRARY} is missing: install a wheel of tfos that has it")
-    library = tf.load_op_library(_LIBRARY)
-    if not hasattr(library, "tfos_feed_next"):
-        raise RuntimeError(f"{_LIBRARY} did not register its ops with TensorFlow {tf.__version__}; stderr says why")
-    return library
-
-
 def _nothing(tf: Any, asked: dict[str, Any]) -> Any:
     """A feed that has ended before it had rows: no element, and nobody knows the columns that were not named."""
     specs = {name: tf.zeros([0], dtype or "float32") for name, (_, dtype) in asked.items()}
@@ -243,7 +228,7 @@ def _nothing(tf: Any, asked: dict[str, Any]) -> Any:
 def _built(
     tf: Any, queue: str, columns: list[_Column], batch_size: int, drop_remainder: bool, epochs: str | int
 ) -> Any:
-    ops = _ops()
+    ops = _ops.library()
     schema = json.dumps({"record": "sequence_example", "fields": [column.field() for column in columns]})
     types = [kind for column in columns for kind in _component_types(tf, column)]
     rows = batch_size if drop_remainder else None

@@ -23,7 +23,7 @@ SECONDS = 300 if SANITIZED else 60
 _PRELUDE = """
 import json, os, sys, time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-from tensorflowonspark import _dataset, _native
+from tensorflowonspark import _dataset, _native, _ops
 
 def report(value):
     with open({path!r}, "w") as file:
@@ -44,7 +44,7 @@ def _sanitizing():
     environment = [f"LD_PRELOAD={' '.join([*libraries, os.path.join(folder, 'libtfos.so')])}"]
     environment += ["ASAN_OPTIONS=detect_leaks=0:alloc_dealloc_mismatch=0", "UBSAN_OPTIONS=halt_on_error=1"]
     check = f"assert {os.path.join(folder, 'libtfos.so')!r} in open('/proc/self/maps').read()\n"
-    return environment, check + f"_dataset._LIBRARY = {os.path.join(folder, 'libtfos_ops.so')!r}\n"
+    return environment, check + f"_ops.LIBRARY = {os.path.join(folder, 'libtfos_ops.so')!r}\n"
 
 
 class FedCluster:
