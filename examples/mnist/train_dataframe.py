@@ -1,8 +1,8 @@
 """Trains a Keras network on the MNIST digits of a DataFrame that Spark feeds to several nodes.
 
-Rows go from Spark's memory to TensorFlow's without Python between them. Spark gives them to whichever worker is hungry,
-so workers need not get the same number; every worker learns of the end of an epoch, and there they average their
-weights.
+Rows go from Spark's memory to TensorFlow's without Python between them. Each worker trains on those that it gets, and
+every step is one of all workers: they average their gradients over the rows of all batches, and end with the same
+weights, bit for bit. Workers need not get the same number of rows, and every row is trained on once in each epoch.
 
     spark-submit --master 'local-cluster[2,1,1024]' examples/mnist/train_dataframe.py --data build/demo/digits.csv.gz
 """
@@ -10,6 +10,7 @@ weights.
 import argparse
 import os
 import time
+import zlib
 
 PIXELS, CLASSES, HIDDEN = 784, 10, 64
 
@@ -17,57 +18,45 @@ PIXELS, CLASSES, HIDDEN = 784, 10, 64
 def train(args, ctx):
     """Runs on every worker, in a Python of its own."""
     import keras
-    import tensorflow as tf
 
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    keras.utils.set_random_seed(7)  # all begin with the same weights
-    layers = [keras.Input([PIXELS]), keras.layers.Dense(HIDDEN, "relu"), keras.layers.Dense(CLASSES)]
-    model = keras.Sequential(layers)
+    from tensorflowonspark import keras as together
+
+    model = keras.Sequential([keras.Input([PIXELS]), keras.layers.Dense(HIDDEN, "relu"), keras.layers.Dense(CLASSES)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(args.learning_rate), loss, metrics=["accuracy"])
-
     data = ctx.get_data_feed().dataset(args.batch_size, epochs="split")
     data = data.map(lambda row: (row["image"] / 255, row["label"])).prefetch(2)
-    for epoch in range(args.epochs):
-        watch = Watch(f"epoch {epoch + 1} of {args.epochs}", args.batch_size)
-        look = keras.callbacks.LambdaCallback(on_train_batch_end=watch.look)
-        model.fit(data, shuffle=False, verbose=0, callbacks=[look])
-        average(strategy, model.trainable_variables)
-        watch.report()
+    watch = Watch(args.epochs, args.batch_size)
+    looks = {"on_epoch_begin": watch.begin, "on_train_batch_end": watch.look, "on_epoch_end": watch.end}
+    with together.distributed(ctx):
+        model.compile(keras.optimizers.SGD(args.learning_rate), loss, metrics=["accuracy"])
+        model.fit(data, epochs=args.epochs, verbose=0, callbacks=[keras.callbacks.LambdaCallback(**looks)])
+    weights = b"".join(each.numpy().tobytes() for each in model.weights)
+    print(f"the weights have the checksum {zlib.crc32(weights):08x}", flush=True)
     if ctx.task_index == 0 and args.model_dir:
         model.export(args.model_dir, verbose=False)
 
 
 class Watch:
-    """Prints how training goes, about twice a second."""
+    """Prints how training goes, about twice a second, and what all workers came to at the end of an epoch."""
 
-    def __init__(self, name, batch_size):
-        self.name, self.batch_size, self.rows, self.logs = name, batch_size, 0, {}
-        self.begin = self.said = time.time()
+    def __init__(self, epochs, batch_size):
+        self.epochs, self.batch_size = epochs, batch_size
+
+    def begin(self, epoch, logs):
+        self.name = f"epoch {epoch + 1} of {self.epochs}"
+        self.began = self.said = time.time()
 
     def look(self, batch, logs):
-        self.rows, self.logs = (batch + 1) * self.batch_size, logs
         if time.time() - self.said > 0.5:
-            self.report()
+            self.said = time.time()
+            rows = (batch + 1) * self.batch_size
+            self.say(f"{rows} rows here, {rows / (self.said - self.began):,.0f} a second", logs)
 
-    def report(self):
-        self.said = time.time()
-        rate = self.rows / (self.said - self.begin)
-        numbers = ", ".join(f"{name} {value:.4f}" for name, value in self.logs.items())
-        print(f"{self.name}: {self.rows} rows, {rate:,.0f} a second, {numbers}", flush=True)
+    def end(self, epoch, logs):
+        self.say("all workers", logs)
 
-
-def average(strategy, variables):
-    """Gives the variables the mean of their values on all workers."""
-    import tensorflow as tf
-
-    def on_one_worker(values):
-        mine = [tf.identity(value) for value in values]  # on the device of this worker
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, mine)
-
-    mean = tf.function(lambda values: strategy.run(on_one_worker, args=(values,)))
-    for variable, value in zip(variables, mean([variable.numpy() for variable in variables])):
-        variable.assign(value)
+    def say(self, what, logs):
+        print(f"{self.name}: {what}, " + ", ".join(f"{name} {value:.4f}" for name, value in logs.items()), flush=True)
 
 
 def read_digits(spark, path):

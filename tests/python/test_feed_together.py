@@ -1,7 +1,7 @@
-"""Programs that train together while they are fed, each in the way that its users know: synchronously under
-MultiWorkerMirroredStrategy, where every worker waits for the others at each step, and asynchronously under
-ParameterServerStrategy, where a chief gives out the steps. With one slot for feeding and with two, with one partition
-and with many.
+"""Programs that train together while they are fed, each in the way that its users know: synchronously, by
+tensorflowonspark.keras or under MultiWorkerMirroredStrategy, where every worker waits for the others at each step, and
+asynchronously under ParameterServerStrategy, where a chief gives out the steps. With one slot for feeding and with two,
+with one partition and with many.
 """
 
 import importlib.util
@@ -51,7 +51,7 @@ def data_of(sc, kind, partitions):
     return SparkSession(sc).createDataFrame(rdd, "x array<float>, y float") if kind == "DataFrame" else rdd
 
 
-def run(sc, folder, program, slots, data, **options):
+def run(sc, folder, program, slots, data, feeding=None, **options):
     """Trains on data with so many slots for the tasks that feed; returns what the programs have answered."""
     answers = Answers(folder / "answers")
     os.mkdir(answers.folder)
@@ -60,7 +60,7 @@ def run(sc, folder, program, slots, data, **options):
     cluster = TFCluster.run(sc, answers.program(program), args, input_mode=mode, **options)
     try:
         with taken_slots(sc, str(folder), SLOTS - slots):
-            cluster.train(data, EPOCHS, feed_timeout=60)
+            cluster.train(data, EPOCHS, feed_timeout=60, **(feeding or {}))
         cluster.shutdown(timeout=60)
     finally:
         cluster._session.stop("the test is over")
@@ -105,6 +105,74 @@ def test_synchronous_training(sc, tmp_path, slots, partitions, kind):
     for steps, iterations, weights in found:
         assert iterations == steps == 84
         assert weights == found[0][2]
+
+
+# ---- every row of every epoch ----
+
+UNEVEN = (0, 1, 999, 10_000)
+
+
+def train_on_every_row(args, ctx):
+    """What is trained on is counted by metrics, which are those of all workers: rows, their numbers, and the squares of
+    these, so that no row can stand for another one."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from tensorflowonspark import keras as together
+
+    class Power(keras.metrics.Metric):
+        def __init__(self, power):
+            super().__init__(name=f"power_{power}", dtype="float64")
+            self.power = power
+            self.total = self.add_weight(shape=(), initializer="zeros", name="total", dtype="float64")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            self.total.assign_add(tf.reduce_sum(tf.cast(y_true, tf.float64) ** self.power))
+
+        def result(self):
+            return self.total
+
+        def reset_state(self):
+            self.total.assign(0.0)
+
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input([8]), layers.Dense(4), layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(1)]
+    )
+    feed = ctx.get_data_feed()
+    columns = {"x": tf.TensorSpec([8]), "y": tf.TensorSpec([])}  # rows to validate with come later than this
+    data, validation = (
+        feed.dataset(args["batch"], columns, epochs="split", validation=which).map(lambda row: (row["x"], row["y"]))
+        for which in (False, True)
+    )
+    with together.distributed(ctx):
+        model.compile("adam", "mse", metrics=[Power(0), Power(1), Power(2)])
+        found = model.fit(data, epochs=args["epochs"], validation_data=validation, verbose=0)
+    history = {key: [float(value) for value in values] for key, values in found.history.items()}
+    variables = [np.asarray(each).tolist() for each in (*model.weights, *model.optimizer.variables)]
+    return [history, variables]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_every_row_is_trained_on_once(sc, tmp_path, slots):
+    counts = UNEVEN
+    rows = sc.parallelize(range(len(counts)), len(counts)).flatMap(
+        lambda part: [([float(i % 7)] * 8, float(sum(counts[:part]) + i)) for i in range(counts[part])]
+    )
+    frame = SparkSession(sc).createDataFrame(rows, "x array<float>, y float")
+    declared = {"columns": {"x": {"shape": [8]}}, "validation": frame.where("y < 500")}
+    found, report = run(sc, tmp_path, train_on_every_row, slots, frame, declared, num_executors=2, num_ps=0)
+    total = sum(counts)
+    wanted = [float(total), total * (total - 1) / 2, (total - 1) * total * (2 * total - 1) / 6]
+    checked = [500.0, 500 * 499 / 2, 499 * 500 * 999 / 6]
+    assert len(found) == 2
+    for history, variables in found:
+        assert [history[f"power_{power}"] for power in range(3)] == [[each] * EPOCHS for each in wanted]
+        assert [history[f"val_power_{power}"] for power in range(3)] == [[each] * EPOCHS for each in checked]
+        assert history == found[0][0]
+        assert variables == found[0][1]
+    assert sum(node["consumed_rows"] for node in report.nodes) == EPOCHS * (total + 500)
 
 
 def give_out_steps(args, ctx):
