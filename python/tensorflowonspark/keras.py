@@ -143,6 +143,8 @@ def _build(model: Any, data: list[Any]) -> None:
     batch = _spec_of(data)
     if batch is not None and hasattr(model, "_symbolic_build"):
         model._symbolic_build(data_batch=batch)
+    elif batch is not None:
+        _trace(model, batch)
     if not model.built:
         raise ValueError(
             "the model has no variables yet, and its data does not show their shapes: build it before fit, for example "
@@ -151,6 +153,16 @@ def _build(model: Any, data: list[Any]) -> None:
     for optimizer in _keras_fit.optimizers_of(model):
         if not getattr(optimizer, "built", True):
             optimizer.build(model.trainable_variables)
+
+
+def _trace(model: Any, batch: Any) -> None:
+    """In tf_keras, variables of models and metrics are made when a step is traced first."""
+    import tensorflow as tf
+
+    def spec_of(each: Any) -> Any:
+        return each if isinstance(each, tf.TypeSpec) else tf.TensorSpec([None, *each.shape[1:]], each.dtype)
+
+    tf.function(model.test_step).get_concrete_function(tf.nest.map_structure(spec_of, batch))
 
 
 def _spec_of(data: list[Any]) -> Any:

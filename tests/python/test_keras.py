@@ -17,7 +17,7 @@ if find_spec("tensorflow") is None:
     pytest.skip("needs TensorFlow", allow_module_level=True)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-KERASES = ["keras", *(["tf_keras"] if os.environ.get("TFOS_TEST_TF_KERAS") else [])]
+KERASES = ["keras", pytest.param("tf_keras", marks=pytest.mark.long)]
 
 PROGRAM = """
 sys.path.insert(0, {here!r})
