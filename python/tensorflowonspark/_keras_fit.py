@@ -272,13 +272,11 @@ class Fitting:
         changed = self._state() + self._kept()
         for variable, value in zip(changed, collective.broadcast([np.asarray(each) for each in changed], root=last)):
             variable.assign(value)
-        means = self._averaged()
-        weight = float(self._rows)
-        if means:
-            merged = collective.allreduce([np.asarray(each) for each in means], "weighted_mean", weight)
+        means, rows = self._averaged(), float(self._rows)
+        if means and collective.allreduce(rows, "sum") > 0:
+            merged = collective.allreduce([np.asarray(each) for each in means], "weighted_mean", rows)
             for variable, value in zip(means, merged):
-                if np.all(np.isfinite(value)) or weight:
-                    variable.assign(value)
+                variable.assign(value)
 
     def take_logs(self, logs: dict[str, Any]) -> None:
         """Before the callbacks of the program hear of the end of an epoch: the flag is theirs again, and logs that are

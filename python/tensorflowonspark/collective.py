@@ -28,6 +28,7 @@ __all__ += ["size"]
 T = TypeVar("T")
 
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "weighted_mean": "weighted mean", "min": "min", "max": "max"}
+_WIDER = dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), np.int32) | {"uint32": np.int64}
 _ELEMENTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
 
 
@@ -132,9 +133,9 @@ def _call_arrays(leaves: list[Any], merge: str, weight: float, root: int) -> lis
         array = np.asarray(leaf)
         if "mean" in merge and isinstance(leaf, int):
             array = array.astype(np.float64)
+        if merge in ("min", "max", "broadcast", "gather"):  # which cannot make them too large
+            array = array.astype(_WIDER.get(array.dtype.name, array.dtype))
         element = array.dtype.name
-        if element == "bool" and merge in ("min", "max", "broadcast", "gather"):
-            array, element = array.astype(np.int32), "int32"
         if element not in _ELEMENTS:
             raise TypeError(f"expected numbers of type {', '.join(_ELEMENTS)}, found {element}")
         array = np.array(array, order="C", copy=None if merge == "gather" else True, ndmin=array.ndim)

@@ -67,12 +67,15 @@ def _loaded() -> list[Any]:
 @contextlib.contextmanager
 def _patched(keras: Any, weight: Any, op: str | None) -> Iterator[None]:
     original = keras.Model.fit
+    if hasattr(original, "_tfos"):
+        raise RuntimeError("distributed() is open already; one is enough for all models")
     own = "fit" in vars(keras.Model)
 
     @functools.wraps(original)
     def fit(model: Any, *args: Any, **options: Any) -> Any:
         return _fit(keras, model, original, inspect.signature(original).bind(model, *args, **options), weight, op)
 
+    fit._tfos = True  # type: ignore[attr-defined]
     keras.Model.fit = fit
     try:
         yield

@@ -138,11 +138,10 @@ static void lay_out(tfos__call *call)
 }
 
 /* Of everything but the first dimension of what is gathered. */
-static void sign(tfos__call *call, const void *about, size_t about_bytes)
+static void sign(tfos__call *call)
 {
-    about = about != NULL ? about : "";
-    uint64_t low = tfos__hash_from(call->part_count, about, about_bytes);
-    uint64_t high = tfos__hash_from(~(uint64_t)call->part_count, about, about_bytes);
+    uint64_t low = tfos__hash_from(call->part_count, call->about, strlen(call->about));
+    uint64_t high = tfos__hash_from(~(uint64_t)call->part_count, call->about, strlen(call->about));
     for (size_t i = 0; i < call->part_count; i++) {
         const tfos_part *part = &call->parts[i];
         int64_t words[TFOS_PART_DIMENSIONS_MOST + 3] = {part->element, part->merge, part->dimensions};
@@ -156,10 +155,10 @@ static void sign(tfos__call *call, const void *about, size_t about_bytes)
     call->signature[1] = high;
 }
 
-tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const void *about,
-                            size_t about_bytes, tfos_error *error)
+tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const char *about,
+                            tfos_error *error)
 {
-    *call = (tfos__call){.parts = parts, .part_count = count};
+    *call = (tfos__call){.parts = parts, .part_count = count, .about = about};
     if (count > TFOS__CALL_PARTS_MOST) {
         return tfos__fail(error, TFOS_INVALID, "a call has at most %d tensors, found %zu", TFOS__CALL_PARTS_MOST,
                           count);
@@ -174,7 +173,7 @@ tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t cou
         return tfos__fail_memory(error, count * (sizeof *call->spans + sizeof *call->gathered));
     }
     lay_out(call);
-    sign(call, about, about_bytes);
+    sign(call);
     return TFOS_OK;
 }
 
@@ -237,6 +236,9 @@ void tfos__call_describe(const tfos__call *call, char *out, size_t out_bytes)
     enum { SHOWN = 4 };
     size_t used = 0;
     out[0] = '\0';
+    if (call->about[0] != '\0') {
+        used = (size_t)snprintf(out, out_bytes, "%.100s: ", call->about);
+    }
     for (size_t i = 0; i < call->part_count && i < SHOWN && used < out_bytes; i++) {
         char shape[128];
         const tfos_part *part = &call->parts[i];
@@ -248,6 +250,6 @@ void tfos__call_describe(const tfos__call *call, char *out, size_t out_bytes)
     if (call->part_count > SHOWN && used < out_bytes) {
         snprintf(out + used, out_bytes - used, ", … (%zu tensors)", call->part_count);
     } else if (call->part_count == 0) {
-        snprintf(out, out_bytes, "nothing but to meet");
+        snprintf(out + used, out_bytes - used, "nothing but to meet");
     }
 }

@@ -37,6 +37,7 @@ typedef struct tfos__span {
 typedef struct tfos__call {
     const tfos_part *parts;
     size_t part_count;
+    const char *about;
     tfos__class classes[TFOS__CALL_CLASSES_MOST];
     size_t class_count;
     tfos__span *spans; /* in the order of the stream */
@@ -47,10 +48,10 @@ typedef struct tfos__call {
     uint64_t signature[2]; /* of all that workers must agree on */
 } tfos__call;
 
-/* Lays out the parts, which must outlive it. `about` is what else must agree: where the call is made, the root. INVALID
- * names a part that cannot be: its shape, the mean of integers, too many. */
-tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const void *about,
-                            size_t about_bytes, tfos_error *error);
+/* Lays out the parts, which must outlive it. `about` is what else must agree, for people, and must outlive it, too.
+ * INVALID names a part that cannot be: its shape, the mean of integers, too many. */
+tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const char *about,
+                            tfos_error *error);
 void tfos__call_reset(tfos__call *call);
 
 /* Elements of a part, or of its rows: what is behind the first dimension. */
@@ -79,7 +80,7 @@ static inline uint64_t tfos__call_align(uint64_t at)
 void tfos__call_take(const tfos__call *call, uint64_t at, size_t bytes, void *to);
 void tfos__call_give(const tfos__call *call, uint64_t at, size_t bytes, const void *from);
 
-/* "sum of float32[784, 64], …, 12 tensors": for people. */
+/* "gradients: sum of float32[784, 64], …, 12 tensors": for people. */
 void tfos__call_describe(const tfos__call *call, char *out, size_t out_bytes);
 
 #endif

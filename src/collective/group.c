@@ -290,8 +290,7 @@ static tfos_status carry_out(tfos_group *group, const tfos__call *call, const tf
                              tfos_call_result *out, tfos_error *error)
 {
     char about[256];
-    int used = options->about != NULL ? snprintf(about, sizeof about, "%.100s: ", options->about) : 0;
-    tfos__call_describe(call, about + used, sizeof about - (size_t)used);
+    tfos__call_describe(call, about, sizeof about);
     pthread_mutex_lock(&group->call_lock);
     begin_wait(group, options, about);
     tfos_status status = tfos__runner_call(group->runner, call, options->weight, options->root, out, error);
@@ -307,8 +306,7 @@ tfos_status tfos_group_call(tfos_group *group, const tfos_part *parts, size_t co
     tfos__call call;
     TFOS_TRY(tfos__options_take("tfos_call_options", options, &defaults, &taken, sizeof taken, error));
     TFOS_TRY(check_owner(group, error));
-    const char *about = taken.about != NULL ? taken.about : "";
-    TFOS_TRY(tfos__call_init(&call, parts, count, about, strlen(about), error));
+    TFOS_TRY(tfos__call_init(&call, parts, count, taken.about != NULL ? taken.about : "", error));
     if (out == NULL && call.gathered_count > 0) {
         tfos__call_reset(&call);
         return tfos__fail(error, TFOS_INVALID, "a call that gathers tensors needs a result to put them in");

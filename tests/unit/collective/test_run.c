@@ -321,7 +321,7 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
                                .input = inputs[i],
                                .output = is_gathered(it->merge[i]) ? NULL : outputs[i]};
     }
-    EXPECT(tfos__call_init(&call, parts, it->count, "here", 4, &error) == TFOS_OK);
+    EXPECT(tfos__call_init(&call, parts, it->count, "here", &error) == TFOS_OK);
     tfos_status status = tfos__runner_call(self->runner, &call, it->weight[self->rank], it->root, &outcome, &error);
     if (status != TFOS_OK) {
         fprintf(stderr, "%s\n", error.message);
@@ -424,7 +424,7 @@ static void tell_nan_without_weight(worker *self)
                                 .output = out};
         tfos__call call;
         tfos_call_result outcome;
-        EXPECT(tfos__call_init(&call, &part, 1, NULL, 0, NULL) == TFOS_OK);
+        EXPECT(tfos__call_init(&call, &part, 1, "", NULL) == TFOS_OK);
         EXPECT(tfos__runner_call(self->runner, &call, self->rank == 1 ? 0 : 1, 0, &outcome, NULL) == TFOS_OK);
         EXPECT(outcome.contributors == self->ranks - 1 && outcome.weight == (double)(self->ranks - 1));
         for (size_t i = 0; i < 1000; i++) {
@@ -454,7 +454,7 @@ static tfos_status reduce_floats(worker *self, int64_t count, const char *about,
                             .output = at};
     tfos__call call;
     tfos_call_result outcome;
-    EXPECT(tfos__call_init(&call, &part, 1, about, strlen(about), NULL) == TFOS_OK);
+    EXPECT(tfos__call_init(&call, &part, 1, about, NULL) == TFOS_OK);
     tfos_status status = tfos__runner_call(self->runner, &call, 1, 0, &outcome, error);
     tfos__call_reset(&call);
     free(at);
@@ -522,18 +522,18 @@ static void test_calls_that_cannot_be(void **state)
     tfos__call call;
     tfos_error error;
     tfos_part part = {.element = TFOS_ELEMENT_INT32, .merge = TFOS_MERGE_MEAN, .input = &number, .output = &number};
-    assert_int_equal(tfos__call_init(&call, &part, 1, NULL, 0, &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "would not be whole"));
     part = (tfos_part){.merge = TFOS_MERGE_GATHER, .input = &number};
-    assert_int_equal(tfos__call_init(&call, &part, 1, NULL, 0, &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "a scalar cannot be gathered"));
     part = (tfos_part){.dimensions = 2, .shape = {INT64_MAX / 2, 9}};
-    assert_int_equal(tfos__call_init(&call, &part, 1, NULL, 0, &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
     part = (tfos_part){.dimensions = 1, .shape = {-1}};
-    assert_int_equal(tfos__call_init(&call, &part, 1, NULL, 0, &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "dimension 0 is -1"));
     part = (tfos_part){.dimensions = TFOS_PART_DIMENSIONS_MOST + 1};
-    assert_int_equal(tfos__call_init(&call, &part, 1, NULL, 0, &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
 }
 
 int main(void)
