@@ -134,6 +134,7 @@ tfos_status tfos__group_watch(tfos_group *group, tfos_error *error)
 {
     sigset_t all;
     sigset_t before;
+    send_pulse(group); /* from now on the node watches, also if the thread does not come to run */
     group->wake = eventfd(0, EFD_CLOEXEC);
     if (group->wake < 0) {
         return tfos__fail_errno(error, errno, "cannot watch the other workers");

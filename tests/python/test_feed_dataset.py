@@ -93,8 +93,8 @@ def test_the_ops_log_as_the_library_does():
     code = """
         import logging
         logging.basicConfig(level=logging.INFO)
-        from tensorflowonspark import _dataset, _native
-        _dataset._ops()
+        from tensorflowonspark import _native, _ops
+        _ops.library()
         _native.log_stop()
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
