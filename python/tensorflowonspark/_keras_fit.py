@@ -9,15 +9,12 @@ changes is brought from the one that went on for longest. Then metrics are those
 import contextlib
 import contextvars
 import json
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from . import _ops, collective
-
-_log = logging.getLogger("tensorflowonspark")
 
 # How much the batch of the step that is being traced, or run, counts: a number or a scalar; None: in no step.
 _weight: contextvars.ContextVar[Any] = contextvars.ContextVar("tfos_weight", default=None)
