@@ -234,16 +234,14 @@ class Fitting:
                 return original()
             self.finish_epoch()
             variables = [variable for metric in self._model.metrics for variable in metric.variables]
-            before = [np.asarray(variable) for variable in variables]
-            for variable, value in zip(variables, _sum_of_all(variables, before)):
-                variable.assign(value)
+            before = _values_of(variables)
+            _assign_all(variables, _sum_of_all(variables, before))
             try:
                 result = {name: np.asarray(value) for name, value in original().items()}
                 self._metric_names = set(result)
                 return result
             finally:
-                for variable, value in zip(variables, before):
-                    variable.assign(value)
+                _assign_all(variables, before)
 
         return get_metrics_result
 
@@ -251,9 +249,8 @@ class Fitting:
 
     def begin(self) -> None:
         """Every worker begins with what the first one has."""
-        values = collective.broadcast([np.asarray(each) for each in self._state() + self._averaged() + self._kept()])
-        for variable, value in zip(self._state() + self._averaged() + self._kept(), values):
-            variable.assign(value)
+        variables = self._state() + self._averaged() + self._kept()
+        _assign_all(variables, collective.broadcast(_values_of(variables)))
 
     def begin_epoch(self) -> None:
         self._joined = False
@@ -267,13 +264,10 @@ class Fitting:
         self._joined = True
         last = collective.join()
         changed = self._state() + self._kept()
-        for variable, value in zip(changed, collective.broadcast([np.asarray(each) for each in changed], root=last)):
-            variable.assign(value)
+        _assign_all(changed, collective.broadcast(_values_of(changed), root=last))
         means, rows = self._averaged(), float(self._rows)
         if means and collective.allreduce(rows, "sum") > 0:
-            merged = collective.allreduce([np.asarray(each) for each in means], "weighted_mean", rows)
-            for variable, value in zip(means, merged):
-                variable.assign(value)
+            _assign_all(means, collective.allreduce(_values_of(means), "weighted_mean", rows))
 
     def take_logs(self, logs: dict[str, Any]) -> None:
         """Before the callbacks of the program hear of the end of an epoch: the flag is theirs again, and logs that are
@@ -313,6 +307,15 @@ class Fitting:
 def _variables_of(optimizer: Any) -> list[Any]:
     variables = optimizer.variables
     return list(variables() if callable(variables) else variables)
+
+
+def _values_of(variables: list[Any]) -> list[Any]:
+    return [np.asarray(each) for each in variables]
+
+
+def _assign_all(variables: list[Any], values: list[Any]) -> None:
+    for variable, value in zip(variables, values):
+        variable.assign(value)
 
 
 def _sum_of_all(variables: list[Any], values: list[Any]) -> list[Any]:

@@ -138,7 +138,7 @@ def _call_arrays(leaves: list[Any], merge: str, weight: float, root: int) -> lis
         element = array.dtype.name
         if element not in _ELEMENTS:
             raise TypeError(f"expected numbers of type {', '.join(_ELEMENTS)}, found {element}")
-        array = np.array(array, order="C", copy=None if merge == "gather" else True, ndmin=array.ndim)
+        array = np.asarray(array, order="C") if merge == "gather" else array.copy(order="C")
         made.append(array)
         raw = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, np.uint8)
         parts.append((merge, element, array.shape, raw, None if merge == "gather" else raw))

@@ -171,14 +171,19 @@ void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane)
     free(lane);
 }
 
-void tfos__feed_leave_lane(tfos__node *node, tfos__feed_lane *lane)
+void tfos__feed_close_lane(tfos__feed_lane *lane)
 {
-    lane->left = true;
     tfos__lane_close_tail(lane->lane);
     if (lane->results != NULL) {
         tfos__lane_close_head(lane->results);
     }
     tfos__bell_ring(lane->bell);
+}
+
+void tfos__feed_leave_lane(tfos__node *node, tfos__feed_lane *lane)
+{
+    lane->left = true;
+    tfos__feed_close_lane(lane);
     if (lane->sealed) {
         tfos__feed_watch(node, lane);
     }

@@ -162,6 +162,9 @@ void tfos__feed_seal(tfos__node *node, tfos__feed_lane *lane);
 
 void tfos__feed_free_lane(tfos__node *node, tfos__feed_lane *lane);
 
+/* Closes the child's end of a lane, which does not, and tells its producer. */
+void tfos__feed_close_lane(tfos__feed_lane *lane);
+
 /* Nothing more of a lane is taken: its producer sees that, and what is in it is settled when nothing can be added. */
 void tfos__feed_leave_lane(tfos__node *node, tfos__feed_lane *lane);
 

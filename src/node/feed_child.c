@@ -230,11 +230,7 @@ void tfos__node_feed_end(tfos__node *node)
     }
     feed->child_ended = true;
     for (tfos__feed_lane *lane = feed->lanes; lane != NULL; lane = lane->next) {
-        tfos__lane_close_tail(lane->lane);
-        if (lane->results != NULL) {
-            tfos__lane_close_head(lane->results);
-        }
-        tfos__bell_ring(lane->bell);
+        tfos__feed_close_lane(lane);
     }
     tfos__feed_serve_waiting(feed); /* they are refused */
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +20,7 @@
 #include "helper_coordinator.h"
 #include "helper_fed_node.h"
 #include "helper_feed.h"
+#include "net/local.h"
 
 enum { FEW_MS = 10000 };
 
@@ -80,13 +80,8 @@ typedef struct producer {
 
 static void connect_producer(producer *p)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t bytes = strlen(s->it.feed_name);
-    *p = (producer){.socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
-    memcpy(address.sun_path + 1, s->it.feed_name, bytes);
-    assert_int_equal(connect(p->socket, (const struct sockaddr *)&address,
-                             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)),
-                     0);
+    *p = (producer){.socket = tfos__local_connect(s->it.feed_name)};
+    assert_true(p->socket >= 0);
     assert_int_equal(tfos__bell_new(&p->bell, NULL), TFOS_OK);
 }
 
