@@ -93,6 +93,12 @@ TFOS_API const char *tfos_merge_name(tfos_merge merge);
  * Thread: any. */
 TFOS_API tfos_status tfos_merge_parse(const char *text, tfos_merge *out, tfos_error *error);
 
+/* Whether tensors are put behind each other, so that the result has another shape than what each worker gives.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API bool tfos_merge_gathers(tfos_merge merge);
+
 enum { TFOS_PART_DIMENSIONS_MOST = 8 };
 
 /* A tensor of a call. All workers have the same merge, element and shape; where tensors are gathered, the first
@@ -128,9 +134,12 @@ typedef struct tfos_call_options {
      * group with it. */
     bool (*interrupted)(void *context);
     void *interrupted_context;
+    /* As what sums and means of float32 and of halves travel from host to host: FLOAT32, or FLOAT16 or BFLOAT16, which
+     * is half as much and less exact. The same on all workers, whose results are the same bits in any case. */
+    tfos_element wire;
 } tfos_call_options;
 
-/* Fills in the defaults: a weight of 1, root 0. `size` is that of *options.
+/* Fills in the defaults: a weight of 1, root 0, FLOAT32. `size` is that of *options.
  *
  * Owner: nothing changes hands.
  * Thread: any. */

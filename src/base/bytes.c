@@ -189,6 +189,16 @@ uint64_t tfos__hash_from(uint64_t start, const void *bytes, size_t count)
     return mix(hash ^ tail ^ UINT64_C(0xE7037ED1A0B428DB), UINT64_C(0x8EBC6AF09C88C6E3));
 }
 
+size_t tfos__lines_in(const char *text, size_t count)
+{
+    size_t lines = 0;
+    for (const char *at = text; at < text + count; lines++) {
+        const char *end = memchr(at, '\n', (size_t)(text + count - at));
+        at = end != NULL ? end + 1 : text + count;
+    }
+    return lines;
+}
+
 float tfos__half_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;

@@ -101,6 +101,9 @@ static inline tfos_status tfos__array_reserve(void *array, size_t count, size_t 
  * beyond U+10FFFF are invalid. */
 size_t tfos__utf8_valid_prefix(const void *bytes, size_t count);
 
+/* How many lines there are; the last one need not end with a newline. */
+size_t tfos__lines_in(const char *text, size_t count);
+
 /* The value of a 16-bit float, which every float can hold. */
 float tfos__half_to_float(uint16_t half);
 

@@ -23,6 +23,10 @@
     X(NODE_LOG_BYTES, "node.log_file_bytes", 16 << 20, 4096, INT64_C(1) << 40,                                         \
       "Bytes after which a node begins another log file.")                                                             \
     X(NODE_LOG_FILES, "node.log_files", 4, 1, 1000, "Log files that a node keeps, the current one among them.")        \
+    X(NODE_RESULT_BYTES, "node.result_bytes", 4 << 20, 0, 1 << 30,                                                     \
+      "Bytes of the value that a program may return to the driver, pickled; what is larger belongs in a file.")        \
+    X(NODE_REPORT_MS, "node.report_ms", 1000, 10, 3600000,                                                             \
+      "Milliseconds between two reports of its program's progress that a node passes on; the newest counts.")          \
     X(FEED_LANE_BYTES, "feed.lane_bytes", 8 << 20, 64 << 10, 1 << 30,                                                  \
       "Bytes of a lane, through which one Spark task feeds one node. A row must fit.")                                 \
     X(FEED_MEMORY_BYTES, "feed.memory_bytes", 64 << 20, 64 << 10, INT64_C(1) << 40,                                    \

@@ -1,21 +1,18 @@
-/* The board. Whoever waits looks at the stages of all others, for a moment without pause and then asleep on a futex
+/* The board. Whoever waits looks at the stages of all others, for a moment without pause and then asleep on a chime
  * that every advance rings; ten times a second it asks whether those that are missing still live. Sizes are taken from
  * the page once and checked: another process has written them. */
 #include "collective/board.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/chime.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "feed/sealed.h"
@@ -26,6 +23,8 @@ enum {
     SPIN_NS = 20000, /* before going to sleep: others are often a few microseconds behind */
     SPIN_TURNS = 64, /* between two looks at the clock */
     SLOT_BYTES_MOST = 1 << 26,
+    FAR_BYTES_MOST = 1 << 26,
+    WIDE_SLOTS = 2,
 };
 
 #define BOARD_MAGIC UINT64_C(0x3164726162736674) /* the bytes "tfsbard1" */
@@ -37,8 +36,9 @@ typedef struct common {
     uint64_t magic;
     uint64_t ranks;
     uint64_t slot_bytes;
-    _Atomic uint32_t rings;
-    _Atomic uint32_t waiting;
+    uint64_t far_bytes;
+    _Atomic uint64_t blamed; /* rank + 1; 0: nobody */
+    tfos__chime chime;
     _Atomic uint32_t failed;
     uint32_t status;
     char text[TFOS__BOARD_TEXT_BYTES];
@@ -58,12 +58,14 @@ struct tfos__board {
     size_t bytes;
     size_t ranks;
     size_t slot_bytes;
+    size_t far_bytes;
     bool spins; /* each worker can have a processor of its own */
     uint8_t *base;
     common *common;
     line *lines;
     uint8_t *heads;
     uint8_t *slots;
+    uint8_t *wide;
 };
 
 static size_t round_up(size_t bytes)
@@ -81,15 +83,21 @@ static size_t slots_at(size_t ranks)
     return heads_at(ranks) + round_up(ranks * TFOS__BOARD_HEAD_BYTES);
 }
 
-static size_t bytes_of(size_t ranks, size_t slot_bytes)
+static size_t wide_at(size_t ranks, size_t slot_bytes)
 {
     return slots_at(ranks) + (2 * ranks + TFOS__BOARD_RESULTS) * slot_bytes;
 }
 
-static bool are_sizes(uint64_t ranks, uint64_t slot_bytes)
+static size_t bytes_of(size_t ranks, size_t slot_bytes, size_t far_bytes)
+{
+    size_t wide = far_bytes > 0 ? WIDE_SLOTS * 2 * slot_bytes : 0;
+    return wide_at(ranks, slot_bytes) + wide + round_up(far_bytes);
+}
+
+static bool are_sizes(uint64_t ranks, uint64_t slot_bytes, uint64_t far_bytes)
 {
     return ranks > 0 && ranks <= TFOS__BOARD_RANKS_MOST && slot_bytes > 0 && slot_bytes <= SLOT_BYTES_MOST &&
-           slot_bytes % PAGE == 0;
+           slot_bytes % PAGE == 0 && far_bytes <= FAR_BYTES_MOST;
 }
 
 /* Takes over the descriptor. */
@@ -114,29 +122,32 @@ static tfos_status map(int fd, size_t bytes, tfos__board **out, tfos_error *erro
     return TFOS_OK;
 }
 
-static void lay_out(tfos__board *board, size_t ranks, size_t slot_bytes)
+static void lay_out(tfos__board *board, size_t ranks, size_t slot_bytes, size_t far_bytes)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     board->ranks = ranks;
     board->slot_bytes = slot_bytes;
+    board->far_bytes = far_bytes;
     board->spins = processors > 0 && (size_t)processors >= ranks;
     board->lines = (line *)(void *)(board->base + PAGE);
     board->heads = board->base + heads_at(ranks);
     board->slots = board->base + slots_at(ranks);
+    board->wide = board->base + wide_at(ranks, slot_bytes);
 }
 
-tfos_status tfos__board_new(size_t ranks, size_t slot_bytes, tfos__board **out, tfos_error *error)
+tfos_status tfos__board_new(size_t ranks, size_t slot_bytes, size_t far_bytes, tfos__board **out, tfos_error *error)
 {
     int fd;
     tfos__board *board;
-    assert(are_sizes(ranks, slot_bytes));
-    size_t bytes = bytes_of(ranks, slot_bytes);
+    assert(are_sizes(ranks, slot_bytes, far_bytes));
+    size_t bytes = bytes_of(ranks, slot_bytes, far_bytes);
     TFOS_TRY(tfos__sealed_new("board", bytes, &fd, error));
     TFOS_TRY(map(fd, bytes, &board, error));
     board->common->magic = BOARD_MAGIC;
     board->common->ranks = ranks;
     board->common->slot_bytes = slot_bytes;
-    lay_out(board, ranks, slot_bytes);
+    board->common->far_bytes = far_bytes;
+    lay_out(board, ranks, slot_bytes, far_bytes);
     *out = board;
     return TFOS_OK;
 }
@@ -156,14 +167,16 @@ tfos_status tfos__board_adopt(int fd, tfos__board **out, tfos_error *error)
     TFOS_TRY(map(fd, bytes, &board, error));
     uint64_t ranks = board->common->ranks;
     uint64_t slot_bytes = board->common->slot_bytes;
-    if (board->common->magic != BOARD_MAGIC || !are_sizes(ranks, slot_bytes) || bytes_of(ranks, slot_bytes) != bytes) {
+    uint64_t far_bytes = board->common->far_bytes;
+    if (board->common->magic != BOARD_MAGIC || !are_sizes(ranks, slot_bytes, far_bytes) ||
+        bytes_of(ranks, slot_bytes, far_bytes) != bytes) {
         tfos__board_free(board);
         return tfos__fail(error, TFOS_CORRUPT,
                           "expected a board of this version of tfos, found %zu bytes of something else: all workers "
                           "must run the same version",
                           bytes);
     }
-    lay_out(board, (size_t)ranks, (size_t)slot_bytes);
+    lay_out(board, (size_t)ranks, (size_t)slot_bytes, (size_t)far_bytes);
     *out = board;
     return TFOS_OK;
 }
@@ -213,33 +226,42 @@ void *tfos__board_result(const tfos__board *board, unsigned which)
     return board->slots + (2 * board->ranks + which) * board->slot_bytes;
 }
 
+size_t tfos__board_far_bytes(const tfos__board *board)
+{
+    return board->far_bytes;
+}
+
+void *tfos__board_wide(const tfos__board *board, unsigned which)
+{
+    assert(board->far_bytes > 0 && which < WIDE_SLOTS);
+    return board->wide + which * 2 * board->slot_bytes;
+}
+
+void *tfos__board_far(const tfos__board *board)
+{
+    assert(board->far_bytes > 0);
+    return board->wide + WIDE_SLOTS * 2 * board->slot_bytes;
+}
+
+void tfos__board_blame(tfos__board *board, size_t rank)
+{
+    atomic_store_explicit(&board->common->blamed, rank != SIZE_MAX ? rank + 1 : 0, memory_order_relaxed);
+}
+
+size_t tfos__board_blamed(const tfos__board *board)
+{
+    uint64_t blamed = atomic_load_explicit(&board->common->blamed, memory_order_relaxed);
+    return blamed > 0 ? (size_t)blamed - 1 : SIZE_MAX;
+}
+
 /* ---- stages ---- */
-
-/* Nobody may sleep through a ring: see feed/bell.c, whose steps these are. */
-static void ring(common *page)
-{
-    atomic_fetch_add_explicit(&page->rings, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&page->waiting, memory_order_seq_cst) != 0) {
-        syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
-}
-
-static void sleep_unless_rung(common *page, uint32_t seen)
-{
-    struct timespec timeout = {.tv_nsec = WAIT_MS * 1000000L};
-    atomic_fetch_add_explicit(&page->waiting, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&page->rings, memory_order_seq_cst) == seen) {
-        syscall(SYS_futex, &page->rings, FUTEX_WAIT, seen, &timeout, NULL, 0);
-    }
-    atomic_fetch_sub_explicit(&page->waiting, 1, memory_order_relaxed);
-}
 
 void tfos__board_advance(tfos__board *board, size_t rank)
 {
     assert(rank < board->ranks);
     /* Release: whoever sees the stage sees what was written before it. */
     atomic_fetch_add_explicit(&board->lines[rank].stage, 1, memory_order_release);
-    ring(board->common);
+    tfos__chime_ring(&board->common->chime);
 }
 
 uint64_t tfos__board_stage(const tfos__board *board, size_t rank)
@@ -279,7 +301,7 @@ tfos_status tfos__board_await(tfos__board *board, uint64_t stage, tfos__board_lo
         missing = spin(board, stage, missing);
     }
     for (uint64_t looked = tfos__clock_ns(); missing < board->ranks;) {
-        uint32_t seen = atomic_load_explicit(&board->common->rings, memory_order_acquire);
+        uint32_t seen = tfos__chime_read(&board->common->chime);
         missing = find_missing(board, stage, missing);
         if (missing == board->ranks) {
             break; /* whatever has failed since then */
@@ -289,7 +311,7 @@ tfos_status tfos__board_await(tfos__board *board, uint64_t stage, tfos__board_lo
             looked = tfos__clock_ns();
             TFOS_TRY(look(context, missing, error));
         }
-        sleep_unless_rung(board->common, seen);
+        tfos__chime_wait(&board->common->chime, seen, WAIT_MS);
     }
     return TFOS_OK;
 }
@@ -305,7 +327,7 @@ void tfos__board_fail(tfos__board *board, tfos_status status, const char *text)
     board->common->status = (uint32_t)status;
     snprintf(board->common->text, sizeof board->common->text, "%s", text);
     atomic_store_explicit(&board->common->failed, FAILED, memory_order_release);
-    ring(board->common);
+    tfos__chime_ring(&board->common->chime);
 }
 
 tfos_status tfos__board_check(const tfos__board *board, tfos_error *error)
@@ -314,6 +336,6 @@ tfos_status tfos__board_check(const tfos__board *board, tfos_error *error)
         return TFOS_OK;
     }
     uint32_t status = board->common->status;
-    return tfos__fail(error, status > TFOS_END ? (tfos_status)status : TFOS_IO, "%.*s", TFOS__BOARD_TEXT_BYTES - 1,
-                      board->common->text);
+    return tfos__fail(error, status > TFOS_END && status <= TFOS_RAISED ? (tfos_status)status : TFOS_IO, "%.*s",
+                      TFOS__BOARD_TEXT_BYTES - 1, board->common->text);
 }

@@ -11,7 +11,9 @@
  *   └──────────┴───────┴───────┴───  ───┴──────────┴───────  ───┴──────┴──────┴──────┴──  ──┴────────┴────  ──┘
  *   common    magic, sizes; a futex that is rung with each stage; the first failure, for all to read
  *   stage     64 bytes each, so that no two processors fight over a line
- */
+ *
+ * Where there are other hosts, two wide slots follow, for sums that are on their way there, and a place for what was
+ * heard from them. */
 #ifndef TFOS_COLLECTIVE_BOARD_H
 #define TFOS_COLLECTIVE_BOARD_H
 
@@ -26,8 +28,9 @@ enum {
 
 typedef struct tfos__board tfos__board;
 
-/* Makes one for so many workers, whose slots have so many bytes, a multiple of 4096. */
-tfos_status tfos__board_new(size_t ranks, size_t slot_bytes, tfos__board **out, tfos_error *error);
+/* Makes one for so many workers, whose slots have so many bytes, a multiple of 4096. `far_bytes` are for what is heard
+ * from other hosts; 0: there are none. */
+tfos_status tfos__board_new(size_t ranks, size_t slot_bytes, size_t far_bytes, tfos__board **out, tfos_error *error);
 
 /* Takes over the descriptor of one that another process made, whatever the result. CORRUPT if it is none. */
 tfos_status tfos__board_adopt(int fd, tfos__board **out, tfos_error *error);
@@ -41,6 +44,16 @@ size_t tfos__board_slot_bytes(const tfos__board *board);
 void *tfos__board_head(const tfos__board *board, size_t rank);
 void *tfos__board_slot(const tfos__board *board, size_t rank, unsigned which); /* 0 or 1 */
 void *tfos__board_result(const tfos__board *board, unsigned which);
+
+/* Where there are other hosts: a wide slot has twice the bytes of a slot. */
+size_t tfos__board_far_bytes(const tfos__board *board);
+void *tfos__board_far(const tfos__board *board);
+void *tfos__board_wide(const tfos__board *board, unsigned which); /* 0 or 1 */
+
+/* Of which worker elsewhere, by its rank, the first worker here is waiting for news, so that those who wait for the
+ * first one know whom they wait for. SIZE_MAX: for nobody. */
+void tfos__board_blame(tfos__board *board, size_t rank);
+size_t tfos__board_blamed(const tfos__board *board);
 
 /* Everything that this worker has written so far is shown to all. */
 void tfos__board_advance(tfos__board *board, size_t rank);

@@ -20,7 +20,7 @@ static const char *const merge_words[] = {
 
 TFOS__CHOICE_FUNCTIONS(merge, "merge", merge_words)
 
-static bool is_gathered(tfos_merge merge)
+bool tfos_merge_gathers(tfos_merge merge)
 {
     return merge == TFOS_MERGE_GATHER || merge == TFOS_MERGE_GATHER_WEIGHTED;
 }
@@ -85,7 +85,7 @@ static tfos_status check_part(const tfos_part *part, size_t number, tfos_error *
                           "numbers",
                           number, tfos_merge_name(part->merge), shape);
     }
-    if (is_gathered(part->merge) && part->dimensions == 0) {
+    if (tfos_merge_gathers(part->merge) && part->dimensions == 0) {
         return tfos__fail(error, TFOS_INVALID,
                           "tensor %zu of the call: a scalar cannot be gathered, which goes along the first dimension; "
                           "give it one of 1",
@@ -124,7 +124,7 @@ static void lay_out(tfos__call *call)
     bool used[TFOS_MERGE_GATHER_WEIGHTED + 1][TFOS_ELEMENT_INT64 + 1] = {{false}};
     for (size_t i = 0; i < call->part_count; i++) {
         used[call->parts[i].merge][call->parts[i].element] = true;
-        if (is_gathered(call->parts[i].merge)) {
+        if (tfos_merge_gathers(call->parts[i].merge)) {
             call->gathered[call->gathered_count++] = i;
         }
     }
@@ -140,12 +140,13 @@ static void lay_out(tfos__call *call)
 /* Of everything but the first dimension of what is gathered. */
 static void sign(tfos__call *call)
 {
-    uint64_t low = tfos__hash_from(call->part_count, call->about, strlen(call->about));
-    uint64_t high = tfos__hash_from(~(uint64_t)call->part_count, call->about, strlen(call->about));
+    uint64_t start = (uint64_t)call->part_count << 8 | (uint64_t)call->wire;
+    uint64_t low = tfos__hash_from(start, call->about, strlen(call->about));
+    uint64_t high = tfos__hash_from(~start, call->about, strlen(call->about));
     for (size_t i = 0; i < call->part_count; i++) {
         const tfos_part *part = &call->parts[i];
         int64_t words[TFOS_PART_DIMENSIONS_MOST + 3] = {part->element, part->merge, part->dimensions};
-        for (int32_t j = is_gathered(part->merge) ? 1 : 0; j < part->dimensions; j++) {
+        for (int32_t j = tfos_merge_gathers(part->merge) ? 1 : 0; j < part->dimensions; j++) {
             words[3 + j] = part->shape[j];
         }
         low = tfos__hash_from(low, words, sizeof words);
@@ -156,9 +157,12 @@ static void sign(tfos__call *call)
 }
 
 tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const char *about,
-                            tfos_error *error)
+                            tfos_element wire, tfos_error *error)
 {
-    *call = (tfos__call){.parts = parts, .part_count = count, .about = about};
+    *call = (tfos__call){.parts = parts, .part_count = count, .about = about, .wire = wire};
+    if (wire != TFOS_ELEMENT_FLOAT32 && wire != TFOS_ELEMENT_FLOAT16 && wire != TFOS_ELEMENT_BFLOAT16) {
+        return tfos__fail(error, TFOS_INVALID, "sums travel as float32, float16 or bfloat16, found %d", (int)wire);
+    }
     if (count > TFOS__CALL_PARTS_MOST) {
         return tfos__fail(error, TFOS_INVALID, "a call has at most %d tensors, found %zu", TFOS__CALL_PARTS_MOST,
                           count);
@@ -248,8 +252,11 @@ void tfos__call_describe(const tfos__call *call, char *out, size_t out_bytes)
                                  again ? "" : tfos_merge_name(part->merge), again ? "" : " of ", shape);
     }
     if (call->part_count > SHOWN && used < out_bytes) {
-        snprintf(out + used, out_bytes - used, ", … (%zu tensors)", call->part_count);
-    } else if (call->part_count == 0) {
-        snprintf(out + used, out_bytes - used, "nothing but to meet");
+        used += (size_t)snprintf(out + used, out_bytes - used, ", … (%zu tensors)", call->part_count);
+    } else if (call->part_count == 0 && used < out_bytes) {
+        used += (size_t)snprintf(out + used, out_bytes - used, "nothing but to meet");
+    }
+    if (call->wire != TFOS_ELEMENT_FLOAT32 && used < out_bytes) {
+        snprintf(out + used, out_bytes - used, ", sent as %s", tfos_element_name(call->wire));
     }
 }

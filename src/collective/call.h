@@ -38,6 +38,7 @@ typedef struct tfos__call {
     const tfos_part *parts;
     size_t part_count;
     const char *about;
+    tfos_element wire; /* of sums of float32 on their way to other hosts */
     tfos__class classes[TFOS__CALL_CLASSES_MOST];
     size_t class_count;
     tfos__span *spans; /* in the order of the stream */
@@ -49,9 +50,10 @@ typedef struct tfos__call {
 } tfos__call;
 
 /* Lays out the parts, which must outlive it. `about` is what else must agree, for people, and must outlive it, too.
- * INVALID names a part that cannot be: its shape, the mean of integers, too many. */
+ * INVALID names a part that cannot be: its shape, the mean of integers, too many; or a `wire` that no float32 can be.
+ */
 tfos_status tfos__call_init(tfos__call *call, const tfos_part *parts, size_t count, const char *about,
-                            tfos_error *error);
+                            tfos_element wire, tfos_error *error);
 void tfos__call_reset(tfos__call *call);
 
 /* Elements of a part, or of its rows: what is behind the first dimension. */

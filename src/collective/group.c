@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "net/listen.h"
 
-static const tfos_call_options defaults = {.weight = 1};
+static const tfos_call_options defaults = {.weight = 1, .wire = TFOS_ELEMENT_FLOAT32};
 
 void tfos_call_options_init(tfos_call_options *options, size_t size)
 {
@@ -106,7 +106,8 @@ static tfos_status be_alone(tfos_group *group, tfos_error *error)
     snprintf(group->members[0].name, sizeof group->members[0].name, "this process");
     group->mates[0].socket = -1;
     group->mate_count = 1;
-    return tfos__board_new(1, BYTES, &group->board, error);
+    TFOS_TRY(tfos__group_find_hosts(group, error));
+    return tfos__board_new(1, BYTES, 0, &group->board, error);
 }
 
 static tfos_status come_together(tfos_group *group, int node, const tfos_call_options *options, tfos_error *error)
@@ -118,43 +119,37 @@ static tfos_status come_together(tfos_group *group, int node, const tfos_call_op
     /* From here on all are there, and nobody is to be kept waiting by what is wrong with another. */
     opening.deadline = tfos__clock_ms() + group->timeout_ms;
     status = status == TFOS_OK ? tfos__group_share(group, &opening, error) : status;
+    status = status == TFOS_OK ? tfos__group_link(group, &opening, error) : status;
     close_doors(&opening);
-    if (status == TFOS_OK && group->mate_count < group->size) {
-        return tfos__fail(error, TFOS_UNSUPPORTED,
-                          "workers on different machines cannot compute together yet: %s and %s share no memory",
-                          group->members[group->rank].name,
-                          group->members[group->rank == 0 ? group->size - 1 : 0].name);
-    }
     return status == TFOS_OK ? tfos__group_watch(group, error) : status;
 }
 
 /* ---- waiting ---- */
 
-static const char *name_of(void *context, size_t mate)
+const char *tfos__group_name(void *context, size_t rank)
 {
-    const tfos_group *group = context;
-    return group->members[group->mates[mate].rank].name;
+    return tfos_group_member(context, rank);
 }
 
 /* Asked while others are waited for. */
 static tfos_status look(void *context, size_t missing, tfos_error *error)
 {
     tfos_group *group = context;
-    uint64_t stage = tfos__board_stage(group->board, group->mate);
+    uint64_t progress = tfos__runner_progress(group->runner);
     int64_t now = tfos__clock_ms();
     if (is_interrupted(group->call_options)) {
         return tfos__fail(error, TFOS_CANCELLED, "%s was interrupted while it waited for %s",
-                          group->members[group->rank].name, name_of(group, missing));
+                          group->members[group->rank].name, tfos__group_name(group, missing));
     }
-    if (stage != group->wait_stage) {
-        group->wait_stage = stage;
+    if (progress != group->wait_progress) {
+        group->wait_progress = progress;
         group->wait_ms = now;
     }
     if (now - group->wait_ms > group->timeout_ms) {
         return tfos__fail(error, TFOS_CANCELLED,
                           "%s has waited for %s for %lld s (collective.timeout_ms), which lives and does not come to "
                           "%s: every worker must make the same calls, and as many, or join when its data has ended",
-                          group->members[group->rank].name, name_of(group, missing),
+                          group->members[group->rank].name, tfos__group_name(group, missing),
                           (long long)((now - group->wait_ms) / 1000), group->call_about);
     }
     return TFOS_OK;
@@ -166,7 +161,10 @@ static void free_group(tfos_group *group)
 {
     tfos__group_leave(group);
     tfos__runner_free(group->runner);
+    tfos__far_free(group->far);
+    tfos__tls_context_free(group->far_tls);
     tfos__board_free(group->board);
+    tfos__hosts_reset(&group->hosts);
     tfos__secret_wipe(group->key, sizeof group->key);
     pthread_mutex_destroy(&group->call_lock);
     free(group->mates);
@@ -180,8 +178,13 @@ static tfos_status fill_group(tfos_group *group, const tfos_call_options *option
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_COLLECTIVE_TIMEOUT_MS, -1, -1, &group->timeout_ms, error));
     TFOS_TRY(find_node(&node, error));
     TFOS_TRY(node >= 0 ? come_together(group, node, options, error) : be_alone(group, error));
-    const tfos__runner_options running = {
-        .board = group->board, .rank = group->mate, .name = name_of, .look = look, .context = group};
+    const tfos__runner_options running = {.board = group->board,
+                                          .hosts = &group->hosts,
+                                          .rank = group->rank,
+                                          .far = group->far,
+                                          .name = tfos__group_name,
+                                          .look = look,
+                                          .context = group};
     return tfos__runner_new(&running, &group->runner, error);
 }
 
@@ -282,7 +285,7 @@ static void begin_wait(tfos_group *group, const tfos_call_options *options, cons
 {
     group->call_options = options;
     group->call_about = about;
-    group->wait_stage = tfos__board_stage(group->board, group->mate);
+    group->wait_progress = tfos__runner_progress(group->runner);
     group->wait_ms = tfos__clock_ms();
 }
 
@@ -306,7 +309,7 @@ tfos_status tfos_group_call(tfos_group *group, const tfos_part *parts, size_t co
     tfos__call call;
     TFOS_TRY(tfos__options_take("tfos_call_options", options, &defaults, &taken, sizeof taken, error));
     TFOS_TRY(check_owner(group, error));
-    TFOS_TRY(tfos__call_init(&call, parts, count, taken.about != NULL ? taken.about : "", error));
+    TFOS_TRY(tfos__call_init(&call, parts, count, taken.about != NULL ? taken.about : "", taken.wire, error));
     if (out == NULL && call.gathered_count > 0) {
         tfos__call_reset(&call);
         return tfos__fail(error, TFOS_INVALID, "a call that gathers tensors needs a result to put them in");
@@ -322,13 +325,11 @@ tfos_status tfos_group_call(tfos_group *group, const tfos_part *parts, size_t co
 tfos_status tfos_group_join(tfos_group *group, const tfos_call_options *options, size_t *last, tfos_error *error)
 {
     tfos_call_options taken;
-    size_t mate;
     TFOS_TRY(tfos__options_take("tfos_call_options", options, &defaults, &taken, sizeof taken, error));
     TFOS_TRY(check_owner(group, error));
     pthread_mutex_lock(&group->call_lock);
     begin_wait(group, &taken, "join");
-    tfos_status status = tfos__runner_join(group->runner, &mate, error);
+    tfos_status status = tfos__runner_join(group->runner, last, error);
     pthread_mutex_unlock(&group->call_lock);
-    *last = status == TFOS_OK ? group->mates[mate].rank : *last;
     return status;
 }

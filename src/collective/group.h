@@ -1,8 +1,9 @@
 /* A group from inside: what the files group*.c share.
  *
- * A group comes together in three steps: the coordinator tells everybody who the others are (group_meet.c); those that
- * are on one machine get a board from the first of them (group_mates.c); and a thread begins to show that this one
- * lives and to watch whether the others do (group_watch.c). Then calls are made (group.c). */
+ * A group comes together in four steps: the coordinator tells everybody who the others are (group_meet.c); those that
+ * are on one machine get a board from the first of them (group_mates.c), which makes links to other hosts
+ * (group_far.c); and a thread begins to show that this one lives and to watch whether the others do (group_watch.c).
+ * Then calls are made (group.c). */
 #ifndef TFOS_COLLECTIVE_GROUP_H
 #define TFOS_COLLECTIVE_GROUP_H
 
@@ -44,9 +45,12 @@ struct tfos_group {
     tfos__mate *mates; /* those of this machine, itself among them, in the order of ranks */
     size_t mate_count;
     size_t mate; /* itself */
+    tfos__hosts hosts;
     uint8_t key[TFOS__KEY_BYTES];
     int64_t beat_ms;
     tfos__board *board;
+    tfos__tls_context *far_tls; /* of the links that others have made */
+    tfos__far *far;             /* NULL: there are no other hosts, or another worker of this one has the links */
     tfos__runner *runner;
 
     tfos__dial *node; /* NULL: a group of one. From the beginning of the watch on it is the watcher's */
@@ -58,8 +62,8 @@ struct tfos_group {
     pthread_mutex_t call_lock;
     const tfos_call_options *call_options;
     const char *call_about;
-    uint64_t wait_stage; /* at which this worker waits … */
-    int64_t wait_ms;     /* … since then */
+    uint64_t wait_progress; /* how far this worker is … */
+    int64_t wait_ms;        /* … since then */
 };
 
 /* What opening it needs, and nothing later. */
@@ -73,6 +77,9 @@ typedef struct tfos__group_opening {
     char shares[TFOS__PLACE_BYTES];
 } tfos__group_opening;
 
+/* How a worker is called; `context` is the group. */
+const char *tfos__group_name(void *context, size_t rank);
+
 /* CANCELLED if the caller's wait was interrupted or its time is over; `whom` is for messages. */
 tfos_status tfos__group_check_patience(const tfos__group_opening *opening, const char *whom, tfos_error *error);
 
@@ -84,10 +91,21 @@ tfos_status tfos__group_meet(tfos_group *group, int node, const tfos__group_open
 
 /* ---- group_mates.c ---- */
 
+/* Who is where, by what the members say of themselves. */
+tfos_status tfos__group_find_hosts(tfos_group *group, tfos_error *error);
+
 /* Finds those of this machine, and shares a board with them. */
 tfos_status tfos__group_share(tfos_group *group, const tfos__group_opening *opening, tfos_error *error);
 
+/* ---- group_far.c ---- */
+
+/* Makes the links to the other hosts, if this is the first worker of its own. */
+tfos_status tfos__group_link(tfos_group *group, const tfos__group_opening *opening, tfos_error *error);
+
 /* ---- group_watch.c ---- */
+
+/* A thread of ours, which leaves signals to the program's own. */
+int tfos__group_thread(pthread_t *thread, void *(*run)(void *context), void *context);
 
 tfos_status tfos__group_watch(tfos_group *group, tfos_error *error);
 

@@ -31,18 +31,29 @@ static tfos_status wait_a_slice(int socket, tfos_error *error)
 
 /* ---- who they are ---- */
 
+static bool share_memory(const void *context, size_t a, size_t b)
+{
+    const tfos_group *group = context;
+    return strcmp(group->members[a].shares, group->members[b].shares) == 0;
+}
+
+tfos_status tfos__group_find_hosts(tfos_group *group, tfos_error *error)
+{
+    return tfos__hosts_init(&group->hosts, group->size, share_memory, group, error);
+}
+
 static tfos_status find_mates(tfos_group *group, tfos_error *error)
 {
-    const char *here = group->members[group->rank].shares;
-    group->mates = calloc(group->size, sizeof *group->mates);
+    TFOS_TRY(tfos__group_find_hosts(group, error));
+    size_t host = group->hosts.host_of[group->rank];
+    group->mate_count = tfos__hosts_mates(&group->hosts, host);
+    group->mate = tfos__hosts_place(&group->hosts, group->rank);
+    group->mates = calloc(group->mate_count, sizeof *group->mates);
     if (group->mates == NULL) {
-        return tfos__fail_memory(error, group->size * sizeof *group->mates);
+        return tfos__fail_memory(error, group->mate_count * sizeof *group->mates);
     }
-    for (size_t rank = 0; rank < group->size; rank++) {
-        if (strcmp(group->members[rank].shares, here) == 0) {
-            group->mate = rank == group->rank ? group->mate_count : group->mate;
-            group->mates[group->mate_count++] = (tfos__mate){.rank = rank, .socket = -1};
-        }
+    for (size_t place = 0; place < group->mate_count; place++) {
+        group->mates[place] = (tfos__mate){.rank = tfos__hosts_rank(&group->hosts, host, place), .socket = -1};
     }
     return TFOS_OK;
 }
@@ -109,10 +120,19 @@ static tfos_status serve_board(tfos_group *group, const tfos__group_opening *ope
 
 static tfos_status make_board(tfos_group *group, tfos_error *error)
 {
-    enum { PAGE = 4096 };
+    enum { PAGE = 4096, FAR_PIECE_BYTES = 4 << 20 };
     int64_t bytes;
+    size_t hosts = group->hosts.count;
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_COLLECTIVE_PIECE_BYTES, -1, -1, &bytes, error));
-    return tfos__board_new(group->mate_count, ((size_t)bytes + PAGE - 1) / PAGE * PAGE, &group->board, error);
+    if (group->mate_count > TFOS__BOARD_RANKS_MOST) {
+        return tfos__fail(error, TFOS_LIMIT, "at most %d workers of one machine can share memory, found %zu",
+                          TFOS__BOARD_RANKS_MOST, group->mate_count);
+    }
+    /* What goes around in a ring is cut into as many chunks as there are hosts. */
+    bytes = tfos__max_i64(bytes, tfos__min_i64(bytes * (int64_t)hosts, FAR_PIECE_BYTES));
+    size_t far_bytes = hosts > 1 ? tfos__runner_far_bytes(group->size) : 0;
+    return tfos__board_new(group->mate_count, ((size_t)bytes + PAGE - 1) / PAGE * PAGE, far_bytes, &group->board,
+                           error);
 }
 
 /* ---- the others ---- */

@@ -1,6 +1,7 @@
 /* The watch: a thread that shows the node of this program that it lives, and sees when another worker of this machine
- * is gone. Then all that compute here fail, but not at once: if a program has died, the coordinator knows why, and
- * stops the others; only when that does not happen they have to find an end by themselves. */
+ * is gone. Then all that compute here fail, but not at once: if a program has died, or has raised and says good-bye at
+ * its end, the coordinator knows why, and stops the others; only when that does not happen they have to find an end by
+ * themselves. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -59,7 +60,7 @@ static void hear_mate(tfos__mate *mate)
     } else if (status != TFOS_END) {
         close(mate->socket);
         mate->socket = -1;
-        mate->lost_ms = tfos__clock_ms() + (mate->left ? 0 : LOSS_MS);
+        mate->lost_ms = tfos__clock_ms() + LOSS_MS;
     }
 }
 
@@ -130,19 +131,25 @@ static void *watch(void *context)
     return NULL;
 }
 
-tfos_status tfos__group_watch(tfos_group *group, tfos_error *error)
+int tfos__group_thread(pthread_t *thread, void *(*run)(void *context), void *context)
 {
     sigset_t all;
     sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+tfos_status tfos__group_watch(tfos_group *group, tfos_error *error)
+{
     send_pulse(group); /* from now on the node watches, also if the thread does not come to run */
     group->wake = eventfd(0, EFD_CLOEXEC);
     if (group->wake < 0) {
         return tfos__fail_errno(error, errno, "cannot watch the other workers");
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    int code = pthread_create(&group->watcher, NULL, watch, group);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = tfos__group_thread(&group->watcher, watch, group);
     if (code != 0) {
         return tfos__fail_errno(error, code, "cannot start a thread to watch the other workers");
     }

@@ -15,14 +15,14 @@
 #include "base/status.h"
 #include "collective/run_state.h"
 
-static size_t piece_bytes(const tfos__runner *runner, uint64_t stream_bytes, uint64_t piece)
+size_t tfos__runner_piece_bytes(const tfos__runner *runner, uint64_t stream_bytes, uint64_t piece)
 {
     uint64_t at = piece * runner->slot_bytes;
     uint64_t left = stream_bytes > at ? stream_bytes - at : 0;
     return left < runner->slot_bytes ? (size_t)left : runner->slot_bytes;
 }
 
-static uint8_t *result_of(const tfos__runner *runner, uint64_t piece)
+uint8_t *tfos__runner_result(const tfos__runner *runner, uint64_t piece)
 {
     return tfos__board_result(runner->options.board, (unsigned)((runner->pieces + piece) % TFOS__BOARD_RESULTS));
 }
@@ -30,14 +30,14 @@ static uint8_t *result_of(const tfos__runner *runner, uint64_t piece)
 void tfos__work_put(const tfos__work *work, uint64_t stream_bytes, uint64_t piece)
 {
     tfos__runner *runner = work->runner;
-    size_t bytes = piece_bytes(runner, stream_bytes, piece);
+    size_t bytes = tfos__runner_piece_bytes(runner, stream_bytes, piece);
     if (work->call != NULL && bytes > 0) {
-        uint8_t *slot = tfos__runner_slot(runner, runner->options.rank, runner->pieces + piece);
+        uint8_t *slot = tfos__runner_slot(runner, runner->place, runner->pieces + piece);
         tfos__call_take(work->call, piece * runner->slot_bytes, bytes, slot);
     }
 }
 
-static tfos__reduction reduction_of(tfos_merge merge)
+tfos__reduction tfos__work_reduction(tfos_merge merge)
 {
     return merge == TFOS_MERGE_MIN   ? TFOS__REDUCE_LEAST
            : merge == TFOS_MERGE_MAX ? TFOS__REDUCE_GREATEST
@@ -57,6 +57,13 @@ double tfos__work_scale(const tfos__work *work, tfos_merge merge, size_t rank)
     }
 }
 
+/* Where the elements of a worker are: in its slot, or, if it may be elsewhere, where all small streams are. */
+static const uint8_t *operand_of(const tfos__runner *runner, size_t rank, uint64_t piece)
+{
+    return tfos__runner_is_far(runner) ? tfos__runner_small(runner, rank)
+                                       : tfos__runner_slot(runner, rank, runner->pieces + piece);
+}
+
 /* Reduces elements that everybody has at the same place of a piece. `own` are those of this worker, wherever they are;
  * NULL: in its slot. */
 static void reduce_some(const tfos__work *work, const tfos__class *alike, uint64_t piece, size_t at, size_t bytes,
@@ -66,8 +73,8 @@ static void reduce_some(const tfos__work *work, const tfos__class *alike, uint64
     tfos_merge merge = (tfos_merge)alike->merge;
     tfos_element element = (tfos_element)alike->element;
     size_t count = 0;
-    for (size_t rank = 0; rank < runner->ranks; rank++) {
-        const uint8_t *from = tfos__runner_slot(runner, rank, runner->pieces + piece) + at;
+    for (size_t rank = 0; rank < runner->size; rank++) {
+        const uint8_t *from = operand_of(runner, rank, piece) + at;
         from = rank == runner->options.rank && own != NULL ? own : from;
         if (merge == TFOS_MERGE_BROADCAST && rank == work->leading->root) {
             memmove(out, from, bytes);
@@ -77,8 +84,8 @@ static void reduce_some(const tfos__work *work, const tfos__class *alike, uint64
             runner->operands[count++] = (tfos__operand){from, tfos__work_scale(work, merge, rank)};
         }
     }
-    tfos__reduce(reduction_of(merge), element, runner->operands, count, bytes / tfos_element_bytes(element), element,
-                 out);
+    tfos__reduce(tfos__work_reduction(merge), element, runner->operands, count, bytes / tfos_element_bytes(element),
+                 element, out);
 }
 
 /* Reduces the part of a piece that falls to this worker, for all. */
@@ -86,17 +93,17 @@ static void reduce_share(const tfos__work *work, uint64_t piece)
 {
     tfos__runner *runner = work->runner;
     uint64_t start = piece * runner->slot_bytes;
-    uint64_t bytes = piece_bytes(runner, work->leading->stream_bytes, piece);
+    uint64_t bytes = tfos__runner_piece_bytes(runner, work->leading->stream_bytes, piece);
     uint64_t lines = tfos__call_align(bytes) / TFOS__CALL_ALIGN;
-    uint64_t first = lines * runner->options.rank / runner->ranks * TFOS__CALL_ALIGN;
-    uint64_t last = lines * (runner->options.rank + 1) / runner->ranks * TFOS__CALL_ALIGN;
+    uint64_t first = lines * runner->place / runner->mates * TFOS__CALL_ALIGN;
+    uint64_t last = lines * (runner->place + 1) / runner->mates * TFOS__CALL_ALIGN;
     for (size_t i = 0; i < work->leading->class_count; i++) {
         uint64_t begin;
         uint64_t end;
         const tfos__class *each = &work->leading->classes[i];
         if (tfos__bytes_meet(each->at, each->bytes, start + first, last - first, &begin, &end)) {
             reduce_some(work, each, piece, (size_t)(begin - start), (size_t)(end - begin), NULL,
-                        result_of(runner, piece) + (begin - start));
+                        tfos__runner_result(runner, piece) + (begin - start));
         }
     }
 }
@@ -106,7 +113,7 @@ static void reduce_for_itself(const tfos__work *work, uint64_t piece)
 {
     const tfos__call *call = work->call;
     uint64_t start = piece * work->runner->slot_bytes;
-    size_t bytes = piece_bytes(work->runner, work->leading->stream_bytes, piece);
+    size_t bytes = tfos__runner_piece_bytes(work->runner, work->leading->stream_bytes, piece);
     const tfos__class *each = work->leading->classes;
     for (size_t i = tfos__call_find(call, start); i < call->span_count; i++) {
         uint64_t begin;
@@ -127,6 +134,9 @@ static void reduce_for_itself(const tfos__work *work, uint64_t piece)
 tfos_status tfos__work_pass_stream(const tfos__work *work, tfos_error *error)
 {
     tfos__runner *runner = work->runner;
+    if (tfos__runner_is_far(runner) && !work->direct) {
+        return tfos__work_pass_far(work, error);
+    }
     uint64_t bytes = work->leading->stream_bytes;
     uint64_t count = (bytes + runner->slot_bytes - 1) / runner->slot_bytes;
     for (uint64_t piece = 0; piece < count; piece++) {
@@ -143,8 +153,8 @@ tfos_status tfos__work_pass_stream(const tfos__work *work, tfos_error *error)
             TFOS_TRY(tfos__runner_meet(runner, error));
         }
         if (!work->direct && work->call != NULL) {
-            tfos__call_give(work->call, piece * runner->slot_bytes, piece_bytes(runner, bytes, piece),
-                            result_of(runner, piece));
+            tfos__call_give(work->call, piece * runner->slot_bytes, tfos__runner_piece_bytes(runner, bytes, piece),
+                            tfos__runner_result(runner, piece));
         }
     }
     runner->pieces += count;

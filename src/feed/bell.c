@@ -1,31 +1,14 @@
-/* A bell. Nobody may sleep through a ring:
- *
- *   who waits                                      who rings
- *   1  reads `rings`                               a  changes what the waiter looks at (a head, a tail)
- *   2  looks whether there is something to do      b  adds 1 to `rings`
- *   3  adds 1 to `waiting`                         c  reads `waiting`; if it is not 0:
- *   4  sleeps unless `rings` has changed since 1   d  wakes all
- *
- * If 1 saw the ring, 2 sees what was changed before it: b releases, 1 acquires. If it did not, then either b comes
- * before 4, which finds another number and does not sleep; or b comes after 4, thus after 3, and c sees the waiter. The
- * last needs one order of 3, 4, b and c that both sides agree on, so these four are sequentially consistent; the kernel
- * compares and falls asleep as one step.
- *
- * A waiter that is killed leaves `waiting` too high. Then ringing makes system calls that wake nobody, and no harm is
- * done. */
+/* A bell: a chime (base/chime.h) in a page of its own, with hints for producers beside it. */
 #include "feed/bell.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/chime.h"
 #include "base/status.h"
 #include "feed/sealed.h"
 
@@ -35,8 +18,7 @@ enum { BELL_BYTES = 4096 };
 
 typedef struct bell_page {
     uint64_t magic;
-    _Atomic uint32_t rings;
-    _Atomic uint32_t waiting;
+    tfos__chime chime;
     _Atomic uint64_t hungry;
     _Atomic uint64_t given;
     _Atomic uint64_t taken;
@@ -44,16 +26,14 @@ typedef struct bell_page {
 } bell_page;
 
 static_assert(offsetof(bell_page, magic) == 0, "drawn in bell.h");
-static_assert(offsetof(bell_page, rings) == 8, "drawn in bell.h");
-static_assert(offsetof(bell_page, waiting) == 12, "drawn in bell.h");
+static_assert(offsetof(bell_page, chime) == 8, "drawn in bell.h");
 static_assert(offsetof(bell_page, hungry) == 16, "drawn in bell.h");
 static_assert(offsetof(bell_page, given) == 24, "drawn in bell.h");
 static_assert(offsetof(bell_page, taken) == 32, "drawn in bell.h");
 static_assert(offsetof(bell_page, zero) == 40, "drawn in bell.h");
 static_assert(sizeof(bell_page) == BELL_BYTES, "drawn in bell.h");
-/* A lock would be in one process and not in the other. */
-static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "words between processes need no lock");
-static_assert(sizeof(_Atomic uint32_t) == 4 && sizeof(_Atomic uint64_t) == 8, "atomic words are plain words");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "words between processes need no lock");
+static_assert(sizeof(_Atomic uint64_t) == 8, "atomic words are plain words");
 
 struct tfos__bell {
     int fd;
@@ -141,38 +121,17 @@ void tfos__bell_free(tfos__bell *bell)
 
 uint32_t tfos__bell_read(const tfos__bell *bell)
 {
-    /* Acquire: what was changed before the rings that are counted here is seen by the look that follows. */
-    return atomic_load_explicit(&bell->page->rings, memory_order_acquire);
-}
-
-/* The word is shared between processes, hence no FUTEX_PRIVATE_FLAG. Whatever the result, the caller looks again. */
-static void sleep_unless_rung(_Atomic uint32_t *rings, uint32_t seen, int64_t timeout_ms)
-{
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ms / 1000), .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-    syscall(SYS_futex, rings, FUTEX_WAIT, seen, timeout_ms < 0 ? NULL : &timeout, NULL, 0);
+    return tfos__chime_read(&bell->page->chime);
 }
 
 void tfos__bell_wait(tfos__bell *bell, uint32_t seen, int64_t timeout_ms)
 {
-    bell_page *page = bell->page;
-    /* Step 3, sequentially consistent as said above. */
-    atomic_fetch_add_explicit(&page->waiting, 1, memory_order_seq_cst);
-    /* Step 4, without a system call if it rang meanwhile. */
-    if (atomic_load_explicit(&page->rings, memory_order_seq_cst) == seen) {
-        sleep_unless_rung(&page->rings, seen, timeout_ms);
-    }
-    /* Relaxed: a number that is too high for a moment costs a ringer a system call. */
-    atomic_fetch_sub_explicit(&page->waiting, 1, memory_order_relaxed);
+    tfos__chime_wait(&bell->page->chime, seen, timeout_ms);
 }
 
 void tfos__bell_ring(tfos__bell *bell)
 {
-    bell_page *page = bell->page;
-    /* Steps b and c, sequentially consistent as said above; b also releases what the caller changed. */
-    atomic_fetch_add_explicit(&page->rings, 1, memory_order_seq_cst);
-    if (atomic_load_explicit(&page->waiting, memory_order_seq_cst) != 0) {
-        syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
+    tfos__chime_ring(&bell->page->chime);
 }
 
 /* Relaxed, all three: hints for whoever chooses a lane, as `hungry` is. */

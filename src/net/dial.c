@@ -5,6 +5,7 @@
 #include "net/dial.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,8 +29,9 @@ struct tfos__dial {
     tfos__tls_context *context; /* NULL: it is somebody else's */
     tfos__tls *tls;
     tfos__buffer out;   /* encrypted, to be sent */
+    size_t out_sent;    /* bytes of it that are */
     tfos__buffer plain; /* received */
-    size_t plain_used;  /* bytes of it that belong to the message handed out last */
+    size_t plain_used;  /* bytes of it that were pulled, or belong to the message handed out last */
     bool ended;         /* the peer has said good-bye */
     char peer[300];
 };
@@ -118,20 +120,23 @@ static tfos_status flush(tfos__dial *dial, int64_t patience_ms, tfos_error *erro
 {
     int64_t deadline = deadline_after(patience_ms);
     TFOS_TRY(collect(dial, error));
-    size_t sent = 0;
     tfos_status status = TFOS_OK;
-    while (status == TFOS_OK && sent < dial->out.size) {
-        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
+    while (status == TFOS_OK && dial->out_sent < dial->out.size) {
+        ssize_t count =
+            send(dial->socket, dial->out.data + dial->out_sent, dial->out.size - dial->out_sent, MSG_NOSIGNAL);
         if (count > 0) {
-            sent += (size_t)count;
+            dial->out_sent += (size_t)count;
             deadline = deadline_after(patience_ms);
         } else if (count < 0 && errno == EAGAIN) {
             status = wait_to_send(dial, deadline, error);
+            if (status == TFOS_OK && tfos__clock_ms() > deadline) {
+                status = tfos__fail(error, TFOS_IO, "%s talks, and does not read", dial->peer);
+            }
         } else if (count < 0 && errno != EINTR) {
             status = tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
         }
     }
-    dial->out.size = 0;
+    dial->out.size = dial->out_sent = 0;
     return status;
 }
 
@@ -165,6 +170,12 @@ void tfos__socket_keep_alive(int socket)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         setsockopt(socket, options[i].level, options[i].name, &options[i].value, sizeof options[i].value);
     }
+}
+
+void tfos__socket_give_time(int socket, int64_t ms)
+{
+    unsigned value = (unsigned)tfos__max_i64(1, tfos__min_i64(ms, INT_MAX));
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, sizeof value);
 }
 
 static tfos_status connect_one(tfos__dial *dial, const struct addrinfo *address, int64_t deadline, tfos_error *error)
@@ -294,7 +305,8 @@ void tfos__dial_close(tfos__dial *dial)
     if (dial->socket >= 0) {
         if (dial->tls != NULL && tfos__tls_is_ready(dial->tls) && !dial->ended) {
             tfos__tls_close(dial->tls);
-            (void)flush(dial, 0, NULL); /* nobody waits for a peer that does not read */
+            dial->patience = (tfos__patience){0}; /* whoever gave it may be gone */
+            (void)flush(dial, 0, NULL);           /* nobody waits for a peer that does not read */
         }
         close(dial->socket);
     }
@@ -318,9 +330,9 @@ enum { PUSH_BYTES = 1 << 18 }; /* that are encrypted and not yet sent */
 static tfos_status send_some(tfos__dial *dial, tfos_error *error)
 {
     TFOS_TRY(collect(dial, error));
-    size_t sent = 0;
-    while (sent < dial->out.size) {
-        ssize_t count = send(dial->socket, dial->out.data + sent, dial->out.size - sent, MSG_NOSIGNAL);
+    while (dial->out_sent < dial->out.size) {
+        ssize_t count =
+            send(dial->socket, dial->out.data + dial->out_sent, dial->out.size - dial->out_sent, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR) {
             continue;
         }
@@ -330,18 +342,34 @@ static tfos_status send_some(tfos__dial *dial, tfos_error *error)
         if (count < 0) {
             return tfos__fail_errno(error, errno, "cannot send to %s", dial->peer);
         }
-        sent += (size_t)count;
+        dial->out_sent += (size_t)count;
     }
-    tfos__buffer_shift(&dial->out, sent);
+    /* What is left is moved only when as much was sent: each byte about once. */
+    if (dial->out_sent >= dial->out.size - dial->out_sent) {
+        tfos__buffer_shift(&dial->out, dial->out_sent);
+        dial->out_sent = 0;
+    }
     return TFOS_OK;
+}
+
+size_t tfos__dial_room(const tfos__dial *dial)
+{
+    size_t waiting = dial->out.size - dial->out_sent;
+    return waiting < PUSH_BYTES ? PUSH_BYTES - waiting : 0;
+}
+
+tfos_status tfos__dial_put(tfos__dial *dial, const void *bytes, size_t count, tfos_error *error)
+{
+    TFOS_TRY(enqueue(dial, bytes, count, error));
+    return collect(dial, error);
 }
 
 tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, size_t *taken, tfos_error *error)
 {
-    size_t room = dial->out.size < PUSH_BYTES ? PUSH_BYTES - dial->out.size : 0;
+    size_t room = tfos__dial_room(dial);
     size_t some = count < room ? count : room;
     if (some > 0) {
-        TFOS_TRY(enqueue(dial, bytes, some, error));
+        TFOS_TRY(tfos__dial_put(dial, bytes, some, error));
     }
     *taken = some;
     return send_some(dial, error);
@@ -349,24 +377,26 @@ tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, s
 
 tfos_status tfos__dial_pull(tfos__dial *dial, void *into, size_t count, size_t *got, tfos_error *error)
 {
-    tfos__buffer_shift(&dial->plain, dial->plain_used);
-    dial->plain_used = 0;
     *got = 0;
-    if (dial->plain.size == 0 && count > 0) {
+    if (dial->plain.size == dial->plain_used && count > 0) {
+        dial->plain.size = dial->plain_used = 0;
         tfos_status status = receive_some(dial, error);
         if (status == TFOS_END) {
             return TFOS_OK;
         }
         TFOS_TRY(status);
-        TFOS_TRY(send_some(dial, error)); /* an alert, or what the handshake owes */
+        /* An alert, or what the handshake owes. A peer that reads no more may have had a last word. */
+        status = send_some(dial, error);
+        TFOS_TRY(dial->plain.size > 0 ? TFOS_OK : status);
     }
-    size_t some = count < dial->plain.size ? count : dial->plain.size;
+    size_t have = dial->plain.size - dial->plain_used;
+    size_t some = count < have ? count : have;
     if (some == 0 && count > 0 && dial->ended) {
         return tfos__fail(error, TFOS_IO, "%s has ended the connection", dial->peer);
     }
     if (some > 0) {
-        memcpy(into, dial->plain.data, some);
-        tfos__buffer_shift(&dial->plain, some);
+        memcpy(into, dial->plain.data + dial->plain_used, some);
+        dial->plain_used += some;
     }
     *got = some;
     return TFOS_OK;
@@ -374,7 +404,7 @@ tfos_status tfos__dial_pull(tfos__dial *dial, void *into, size_t count, size_t *
 
 short tfos__dial_events(const tfos__dial *dial)
 {
-    return dial->out.size > 0 ? POLLIN | POLLOUT : POLLIN;
+    return dial->out.size > dial->out_sent ? POLLIN | POLLOUT : POLLIN;
 }
 
 /* ---- messages ---- */

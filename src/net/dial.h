@@ -27,9 +27,13 @@ tfos_status tfos__dial_adopt(int socket, tfos__tls *tls, tfos__buffer *plain, co
 void tfos__dial_close(tfos__dial *dial);
 
 /* Has the kernel notice within about a minute that the host at the other end of a TCP connection is gone, whether
- * something is under way to it or not; a process there that is slow, or stopped, is not gone. Small messages go out at
- * once. For every connection, also those with an event loop. */
+ * something is under way to it or not. To the kernel a host is gone as well if for as long nobody there reads, so that
+ * it has no room for what is sent: whoever may read late must be given time. Small messages go out at once. For every
+ * connection, also those with an event loop. */
 void tfos__socket_keep_alive(int socket);
+
+/* … and so much time for it to take what is sent. */
+void tfos__socket_give_time(int socket, int64_t ms);
 
 /* The socket, to be polled together with others. */
 int tfos__dial_socket(const tfos__dial *dial);
@@ -39,7 +43,10 @@ tfos_status tfos__dial_send(tfos__dial *dial, const tfos__message *message, tfos
 
 /* Bytes instead of messages, for both ends that know what comes: nobody waits here. `push` takes some of them, as many
  * as there is room for at the moment, and `pull` gives some of those that have come; 0 means: wait for what `events`
- * says, together with others. What was received behind the last message is the first to be pulled. */
+ * says, together with others. What was received behind the last message is the first to be pulled. `put` takes all, for
+ * a caller that has looked at the room, and leaves the sending to the next push. */
+size_t tfos__dial_room(const tfos__dial *dial);
+tfos_status tfos__dial_put(tfos__dial *dial, const void *bytes, size_t count, tfos_error *error);
 tfos_status tfos__dial_push(tfos__dial *dial, const void *bytes, size_t count, size_t *taken, tfos_error *error);
 tfos_status tfos__dial_pull(tfos__dial *dial, void *into, size_t count, size_t *got, tfos_error *error);
 short tfos__dial_events(const tfos__dial *dial);

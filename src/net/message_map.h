@@ -111,7 +111,11 @@
     X(BOARD_NAME, 98, 100, "the abstract Unix socket where workers that share memory get their board")                 \
     X(MEMBERS, 99, 1 << 20, "workers, in the order of their ranks: frames of MEMBER, one after the other")             \
     X(RANK, 100, 0, "of a worker among those that compute together")                                                   \
-    X(GROUP_KEY, 101, 32, "made of the cluster key, for workers among themselves")
+    X(GROUP_KEY, 101, 32, "made of the cluster key, for workers among themselves")                                     \
+    X(HEAD_BYTES, 110, 0, "of a result: of JSON in front of the value: {\"history\": {…}, \"problem\": \"…\"}")        \
+    X(VALUE_BYTES, 111, 0, "of a result: of what the program returned, pickled")                                       \
+    X(OFFSET, 112, 0, "of a result: bytes before this piece, or that have arrived")                                    \
+    X(ALL_GPUS, 113, 0, "that all workers together are to have")
 
 /* An attempt to feed a partition. */
 #define TFOS__ATTEMPT_FIELDS(F) F(FEED) F(EPOCH) F(PARTITION) F(TASK_ATTEMPT)
@@ -137,14 +141,15 @@
     X(BYE, 12, "coordinator → node: ENDED has arrived; node → coordinator", "good-bye", , )                            \
     X(OPEN, 13, "driver → coordinator", "the first word: the cluster that is wanted",                                  \
       F(KEY) F(CLUSTER) F(HOST) F(PORT) F(PORT_LAST) F(STATUS_PORT) F(STATUS_PORT_LAST) F(NODES) F(PS) F(MASTER)       \
-          F(EVALUATORS) F(WORKER_GPUS) F(FLAGS) F(ATTEMPT) F(RESERVATION_MS) F(BEAT_MS) F(LEASE_MS) F(SETTINGS), )     \
+          F(EVALUATORS) F(WORKER_GPUS) F(FLAGS) F(ATTEMPT) F(RESERVATION_MS) F(BEAT_MS) F(LEASE_MS) F(SETTINGS),       \
+      F(ALL_GPUS))                                                                                                     \
     X(LISTENING, 14, "coordinator → driver", "the answer to OPEN", F(HOST) F(PORT) F(STATUS_URL), )                    \
     X(PROGRESS, 15, "coordinator → driver", "nodes come", F(NODES_HERE) F(NODES) F(TEXT), )                            \
     X(READY, 16, "coordinator → driver", "every node has its role", F(JSON), )                                         \
     X(OUTPUT, 17, "coordinator → driver", "of a node, or of the coordinator itself", F(NODE) F(HOST) F(TEXT),          \
       F(INDEX) F(STREAM))                                                                                              \
-    X(NODE, 18, "coordinator → driver", "a node changed", F(INDEX) F(NODE) F(HOST) F(STATE),                           \
-      F(TENSORBOARD_URL) F(TENSORBOARD_PID))                                                                           \
+    X(NODE, 18, "coordinator → driver", "a node changed; how it ended, if it has", F(INDEX) F(NODE) F(HOST) F(STATE),  \
+      F(TENSORBOARD_URL) F(TENSORBOARD_PID) F(TEXT))                                                                   \
     X(FAILED, 19, "coordinator → driver", "the first failure", F(NODE) F(OUTCOME) F(TEXT),                             \
       F(INDEX) F(HOST) F(EXIT_CODE) F(SIGNAL) F(TAIL))                                                                 \
     X(FINISH, 20, "driver → coordinator", "end when the workers have", F(GRACE_MS), )                                  \
@@ -212,6 +217,10 @@
     X(NOT_MET, 68, "coordinator → node → program", "somebody does not come", F(MEETING) F(STATUS) F(TEXT), )           \
     X(PULSE, 69, "program → node", "while it computes with others: it lives", , )                                      \
     X(PART, 70, "program → node", "it does not compute with others any more", , )                                      \
-    X(GREETING, 71, "worker → worker", "the first word of a connection between two", F(MEETING) F(RANK), )
+    X(GREETING, 71, "worker → worker", "the first word of a connection between two", F(MEETING) F(RANK), )             \
+    X(REPORT, 80, "node → coordinator", "how its program gets on", F(JSON) F(SEQUENCE), )                              \
+    X(RESULT, 81, "node → coordinator → driver", "a piece of what its program has left behind",                        \
+      F(OFFSET) F(HEAD_BYTES) F(VALUE_BYTES) F(PIECE), F(INDEX))                                                       \
+    X(RESULT_SEEN, 82, "coordinator → node", "so much of it has arrived, and the next piece may come", F(OFFSET), )
 
 #endif

@@ -218,9 +218,19 @@ static void test_hash(void **state)
     assert_true(tfos__hash(zeros, 3) != tfos__hash(zeros, 4));
 }
 
+static void test_lines(void **state)
+{
+    (void)state;
+    assert_int_equal(tfos__lines_in("", 0), 0);
+    assert_int_equal(tfos__lines_in("a", 1), 1);
+    assert_int_equal(tfos__lines_in("a\n", 2), 1);
+    assert_int_equal(tfos__lines_in("a\n\nb", 4), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_bitmaps),
         cmocka_unit_test(test_buffer_grows_and_keeps_its_bytes),
         cmocka_unit_test(test_buffer_takes_nothing_and_text),

@@ -1,5 +1,6 @@
 /* Groups of programs under real nodes and a real coordinator: how they find each other, what they compute, and what
- * they are told when one of them dies, stands still, leaves, never comes or does something else. */
+ * they are told when one of them dies, stands still, leaves, never comes or does something else; with memory that they
+ * share, and over TLS, as if each were on a host of its own. */
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,8 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "helper_cluster.h"
-
-enum { FEW_MS = 30000 };
+#include "helper_records.h"
 
 /* ---- the programs ---- */
 
@@ -35,18 +35,6 @@ typedef struct program {
         }                                                                                                              \
     } while (0)
 
-/* Leaves the text of the error for the test to read. */
-static void leave_error(const program *self, const char *name)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s.%zu", self->folder, name, tfos_group_rank(self->group));
-    FILE *file = fopen(path, "w");
-    if (file != NULL) {
-        fputs(self->error.message, file);
-        fclose(file);
-    }
-}
-
 static tfos_status sum_of(program *self, int64_t *numbers, int64_t count)
 {
     const tfos_part part = {.element = TFOS_ELEMENT_INT64,
@@ -58,11 +46,42 @@ static tfos_status sum_of(program *self, int64_t *numbers, int64_t count)
     return tfos_group_call(self->group, &part, 1, NULL, NULL, &self->error);
 }
 
+/* More than one piece; in halves on its way, too. */
+static void compute_much(program *self)
+{
+    enum { COUNT = 1500000 };
+    size_t size = tfos_group_size(self->group);
+    static float numbers[COUNT];
+    for (int wire = TFOS_ELEMENT_FLOAT32; wire <= TFOS_ELEMENT_BFLOAT16; wire++) {
+        if (wire == TFOS_ELEMENT_FLOAT64) {
+            continue;
+        }
+        tfos_call_options options;
+        tfos_call_options_init(&options, sizeof options);
+        options.wire = (tfos_element)wire;
+        const tfos_part part = {.element = TFOS_ELEMENT_FLOAT32,
+                                .merge = TFOS_MERGE_SUM,
+                                .dimensions = 1,
+                                .shape = {COUNT},
+                                .input = numbers,
+                                .output = numbers};
+        for (int i = 0; i < COUNT; i++) {
+            numbers[i] = (float)(i % 16); /* which halves can hold, and their sums */
+        }
+        EXPECT(tfos_group_call(self->group, &part, 1, &options, NULL, &self->error) == TFOS_OK);
+        for (int i = 0; i < COUNT; i++) {
+            EXPECT(numbers[i] == (float)(i % 16) * (float)size);
+        }
+    }
+}
+
 static void compute(program *self)
 {
     size_t rank = tfos_group_rank(self->group);
     size_t size = tfos_group_size(self->group);
-    EXPECT(tfos_group_local_size(self->group) == size && tfos_group_local_rank(self->group) == rank);
+    bool near = getenv("TFOS_COLLECTIVE_SHARED") == NULL;
+    EXPECT(tfos_group_local_size(self->group) == (near ? size : 1));
+    EXPECT(tfos_group_local_rank(self->group) == (near ? rank : 0));
     char wanted[64];
     snprintf(wanted, sizeof wanted, "worker:%zu on 127.0.0.1", rank);
     EXPECT(strcmp(tfos_group_member(self->group, rank), wanted) == 0);
@@ -73,6 +92,7 @@ static void compute(program *self)
                numbers[2] == -(int64_t)size);
     }
     EXPECT(tfos_group_call(self->group, NULL, 0, NULL, NULL, &self->error) == TFOS_OK);
+    compute_much(self);
     float rows[8] = {(float)rank};
     const tfos_part part = {.element = TFOS_ELEMENT_FLOAT32,
                             .merge = TFOS_MERGE_GATHER,
@@ -139,7 +159,7 @@ static void part_ways(program *self, const char *how)
     }
     int64_t count = odd && strcmp(how, "differ") == 0 ? 2 : 1;
     EXPECT(sum_of(self, numbers, count) != TFOS_OK);
-    leave_error(self, "error");
+    helper_leave_error(self->folder, tfos_group_rank(self->group), self->error.message);
     EXPECT(sum_of(self, numbers, count) != TFOS_OK); /* and stays so */
     poll(NULL, 0, strcmp(how, "differ") == 0 ? 0 : 600000);
 }
@@ -164,7 +184,7 @@ static void be_interrupted(program *self)
         EXPECT(tfos_group_call(self->group, NULL, 0, NULL, NULL, &self->error) == TFOS_OK);
         EXPECT(tfos_group_call(self->group, NULL, 0, NULL, NULL, &self->error) == TFOS_CANCELLED);
     }
-    leave_error(self, "error");
+    helper_leave_error(self->folder, tfos_group_rank(self->group), self->error.message);
 }
 
 static void program_main(int argc, char **argv)
@@ -199,14 +219,29 @@ static void program_main(int argc, char **argv)
 
 /* ---- the stories ---- */
 
+/* As if each worker were on a host of its own. */
+static const char *const apart[] = {"collective.shared=0", NULL};
+
+/* Clusters of so many workers and more. */
+static void compute_on(int32_t least, const char *const *settings)
+{
+    for (int32_t nodes = least; nodes <= HELPER_NODES_MOST; nodes++) {
+        helper_cluster it;
+        helper_cluster_open(&it, nodes, "compute", 1, settings);
+        helper_cluster_close(&it);
+    }
+}
+
 static void test_they_compute(void **state)
 {
     (void)state;
-    for (int32_t nodes = 1; nodes <= HELPER_NODES_MOST; nodes++) {
-        helper_cluster it;
-        helper_cluster_open(&it, nodes, "compute", 1, NULL);
-        helper_cluster_close(&it);
-    }
+    compute_on(1, NULL);
+}
+
+static void test_they_compute_far(void **state)
+{
+    (void)state;
+    compute_on(2, apart);
 }
 
 static void test_one_never_comes(void **state)
@@ -217,52 +252,25 @@ static void test_one_never_comes(void **state)
     helper_cluster_close(&it);
 }
 
-static void wait_for_failure(helper_cluster *it)
+static void let_one_die(const char *const *settings)
 {
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; it->failure[0] == '\0';) {
-        if (tfos__clock_ms() > deadline) {
-            fail_msg("nobody says that something is wrong");
-        }
-        helper_cluster_pump(it, 10);
-    }
-}
-
-/* What a worker was told, when it has been. */
-static const char *error_of(helper_cluster *it, int rank)
-{
-    static char text[2048];
-    char path[512];
-    snprintf(path, sizeof path, "%s/error.%d", it->folder, rank);
-    for (int64_t deadline = tfos__clock_ms() + FEW_MS; tfos__clock_ms() < deadline; helper_cluster_pump(it, 10)) {
-        FILE *file = fopen(path, "r");
-        size_t got = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
-        text[got] = '\0';
-        if (file != NULL) {
-            fclose(file);
-        }
-        if (got > 0) {
-            return text;
-        }
-    }
-    fail_msg("worker %d was told nothing; the failure: %s", rank, it->failure);
-    return "";
-}
-
-static void expect_in(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL) {
-        fail_msg("expected '%s' in: %s", part, text);
-    }
+    helper_cluster it;
+    helper_cluster_open(&it, 3, "die", 1, settings);
+    helper_cluster_wait_failure(&it);
+    helper_expect_in(it.failure, "SIGKILL");
+    helper_cluster_abandon(&it);
 }
 
 static void test_one_dies(void **state)
 {
     (void)state;
-    helper_cluster it;
-    helper_cluster_open(&it, 3, "die", 1, NULL);
-    wait_for_failure(&it);
-    expect_in(it.failure, "SIGKILL");
-    helper_cluster_abandon(&it);
+    let_one_die(NULL);
+}
+
+static void test_one_dies_far(void **state)
+{
+    (void)state;
+    let_one_die(apart);
 }
 
 /* Its node sees that the program does not show that it lives. */
@@ -271,18 +279,44 @@ static void test_one_stands_still(void **state)
     (void)state;
     helper_cluster it;
     helper_cluster_open(&it, 2, "stop", 1, (const char *const[]){"cluster.beat_ms=50", "cluster.lease_ms=1000", NULL});
-    wait_for_failure(&it);
-    expect_in(it.failure, "has not shown that it lives for 1 s (cluster.lease_ms)");
+    helper_cluster_wait_failure(&it);
+    helper_expect_in(it.failure, "has not shown that it lives for 1 s (cluster.lease_ms)");
+    helper_cluster_abandon(&it);
+}
+
+static void let_one_leave(const char *const *settings)
+{
+    helper_cluster it;
+    helper_cluster_open(&it, 3, "leave", 1, settings);
+    helper_expect_in(helper_cluster_error_of(&it, 0), "worker:2 on 127.0.0.1 has left");
+    helper_expect_in(helper_cluster_error_of(&it, 1), "worker:2 on 127.0.0.1 has left");
     helper_cluster_abandon(&it);
 }
 
 static void test_one_leaves(void **state)
 {
     (void)state;
+    let_one_leave(NULL);
+}
+
+static void test_one_leaves_far(void **state)
+{
+    (void)state;
+    let_one_leave(apart);
+}
+
+/* Whoever waits longest says so, and names the one that all wait for, not the next host. */
+static void test_one_dawdles_far(void **state)
+{
+    (void)state;
     helper_cluster it;
-    helper_cluster_open(&it, 3, "leave", 1, NULL);
-    expect_in(error_of(&it, 0), "worker:2 on 127.0.0.1 has left");
-    expect_in(error_of(&it, 1), "worker:2 on 127.0.0.1 has left");
+    const char *const settings[] = {"collective.shared=0", "collective.timeout_ms=2500", NULL};
+    helper_cluster_open(&it, 4, "dawdle", 1, settings);
+    for (size_t rank = 0; rank < 3; rank++) {
+        helper_expect_in(helper_cluster_error_of(&it, rank),
+                         "has waited for worker:3 on 127.0.0.1 for 2 s (collective.timeout_ms), which "
+                         "lives and does not come to sum of int64[1]");
+    }
     helper_cluster_abandon(&it);
 }
 
@@ -292,31 +326,57 @@ static void test_one_dawdles(void **state)
     (void)state;
     helper_cluster it;
     helper_cluster_open(&it, 2, "dawdle", 1, (const char *const[]){"collective.timeout_ms=700", NULL});
-    expect_in(error_of(&it, 0), "has waited for worker:1 on 127.0.0.1 for 0 s (collective.timeout_ms), which lives and "
-                                "does not come to sum of int64[1]");
+    helper_expect_in(helper_cluster_error_of(&it, 0),
+                     "has waited for worker:1 on 127.0.0.1 for 0 s (collective.timeout_ms), which lives and "
+                     "does not come to sum of int64[1]");
     helper_cluster_abandon(&it);
+}
+
+static void let_one_differ(const char *const *settings)
+{
+    helper_cluster it;
+    helper_cluster_open(&it, 3, "differ", 1, settings);
+    for (size_t rank = 0; rank < 3; rank++) {
+        helper_expect_in(helper_cluster_error_of(&it, rank),
+                         "worker:0 on 127.0.0.1 wants the sum of int64[1], and worker:2 on 127.0.0.1 the "
+                         "sum of int64[2]");
+    }
+    helper_cluster_close(&it);
 }
 
 static void test_one_does_something_else(void **state)
 {
     (void)state;
+    let_one_differ(NULL);
+}
+
+static void test_one_does_something_else_far(void **state)
+{
+    (void)state;
+    let_one_differ(apart);
+}
+
+static void interrupt_one(const char *const *settings)
+{
     helper_cluster it;
-    helper_cluster_open(&it, 3, "differ", 1, NULL);
-    for (int rank = 0; rank < 3; rank++) {
-        expect_in(error_of(&it, rank), "worker:0 on 127.0.0.1 wants the sum of int64[1], and worker:2 on 127.0.0.1 the "
-                                       "sum of int64[2]");
-    }
+    helper_cluster_open(&it, 2, "interrupt", 1, settings);
+    helper_expect_in(helper_cluster_error_of(&it, 0),
+                     "worker:0 on 127.0.0.1 was interrupted while it waited for worker:1");
+    helper_expect_in(helper_cluster_error_of(&it, 1),
+                     "worker:0 on 127.0.0.1 was interrupted while it waited for worker:1");
     helper_cluster_close(&it);
 }
 
 static void test_one_is_interrupted(void **state)
 {
     (void)state;
-    helper_cluster it;
-    helper_cluster_open(&it, 2, "interrupt", 1, NULL);
-    expect_in(error_of(&it, 0), "worker:0 on 127.0.0.1 was interrupted while it waited for worker:1");
-    expect_in(error_of(&it, 1), "worker:0 on 127.0.0.1 was interrupted while it waited for worker:1");
-    helper_cluster_close(&it);
+    interrupt_one(NULL);
+}
+
+static void test_one_is_interrupted_far(void **state)
+{
+    (void)state;
+    interrupt_one(apart);
 }
 
 /* A process that no node has started computes with itself. */
@@ -339,7 +399,7 @@ static void test_alone(void **state)
     tfos_group_close(group);
     setenv("TFOS_GROUP_FD", "nonsense", 1);
     assert_int_equal(tfos_group_open(NULL, &group, &error), TFOS_INVALID);
-    expect_in(error.message, "found 'nonsense'");
+    helper_expect_in(error.message, "found 'nonsense'");
     unsetenv("TFOS_GROUP_FD");
 }
 
@@ -356,6 +416,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_dawdles),
         cmocka_unit_test(test_one_does_something_else),
         cmocka_unit_test(test_one_is_interrupted),
+        cmocka_unit_test(test_they_compute_far),
+        cmocka_unit_test(test_one_dies_far),
+        cmocka_unit_test(test_one_leaves_far),
+        cmocka_unit_test(test_one_dawdles_far),
+        cmocka_unit_test(test_one_does_something_else_far),
+        cmocka_unit_test(test_one_is_interrupted_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

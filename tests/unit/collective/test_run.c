@@ -1,7 +1,10 @@
-/* Calls of several processes over a board. Each of them can make the tensors of all, from the seed, and so knows by
- * itself what must come out, bit for bit. test_run_threads.c has them as threads of one process, which ThreadSanitizer
- * sees through. */
+/* Calls of several processes, over a board, and over links between several hosts, each of which has a board of its own.
+ * Each worker can make the tensors of all, from the seed, and so knows by itself what must come out: bit for bit on one
+ * host; with several, whole numbers bit for bit, and floating ones within the bound that the order of operations
+ * leaves, and the same bits on all. test_run_threads.c has them as threads of one process, which ThreadSanitizer sees
+ * through. */
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,15 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "collective/reduce.h"
 #include "collective/run.h"
+#include "collective/run_state.h"
 #include "helper_random.h"
 
 enum { RANKS_MOST = 8, PARTS_MOST = 12, LIMIT_MS = 60000 };
@@ -30,8 +36,14 @@ typedef struct worker {
     uint64_t seed;
     int64_t deadline_ms;
     tfos__board *board;
+    const tfos__hosts *hosts;
+    tfos__far *far;
     tfos__runner *runner;
+    uint64_t hash; /* of everything that has come out */
 } worker;
+
+/* Which worker is on which host: "0011" are two hosts with two workers each. */
+typedef const char *topology;
 
 static const char *name(void *context, size_t rank)
 {
@@ -62,30 +74,98 @@ static tfos_status look(void *context, size_t missing, tfos_error *error)
 
 typedef void story(worker *self);
 
-/* What a worker is started with. */
-typedef struct start {
-    tfos__board *board;
-    size_t rank;
+/* What all workers share. */
+typedef struct world {
+    tfos__hosts hosts;
+    tfos__board *boards[RANKS_MOST];
+    int out[RANKS_MOST][TFOS__FAR_LINKS_MOST]; /* of each host, the sockets of its links */
+    int in[RANKS_MOST][TFOS__FAR_LINKS_MOST];
     uint64_t seed;
     int64_t patience_ms;
     story *tell;
+} world;
+
+/* What a worker is started with. */
+typedef struct start {
+    const world *in;
+    size_t rank;
 } start;
+
+static bool on_one_host(const void *context, size_t a, size_t b)
+{
+    const char *hosts = context;
+    return hosts[a] == hosts[b];
+}
+
+static void make_world(world *it, topology hosts, size_t slot_bytes)
+{
+    assert_int_equal(tfos__hosts_init(&it->hosts, strlen(hosts), on_one_host, hosts, NULL), TFOS_OK);
+    size_t far_bytes = it->hosts.count > 1 ? tfos__runner_far_bytes(it->hosts.size) : 0;
+    for (size_t host = 0; host < it->hosts.count; host++) {
+        size_t mates = tfos__hosts_mates(&it->hosts, host);
+        assert_int_equal(tfos__board_new(mates, slot_bytes, far_bytes, &it->boards[host], NULL), TFOS_OK);
+        for (size_t link = 0; link < tfos__far_link_count(it->hosts.count); link++) {
+            int pair[2];
+            assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+            it->out[host][link] = pair[0];
+            it->in[tfos__far_host_behind(it->hosts.count, host, link)][link] = pair[1];
+        }
+    }
+}
+
+static void free_world(world *it)
+{
+    for (size_t host = 0; host < it->hosts.count; host++) {
+        tfos__board_free(it->boards[host]);
+    }
+    tfos__hosts_reset(&it->hosts);
+}
+
+static tfos__far *open_links(const world *it, size_t host)
+{
+    tfos__far *far;
+    tfos__dial *out[TFOS__FAR_LINKS_MOST];
+    tfos__dial *in[TFOS__FAR_LINKS_MOST];
+    const tfos__far_options options = {
+        .size = it->hosts.size, .hosts = it->hosts.count, .host = host, .leaders = it->hosts.leaders, .name = name};
+    for (size_t link = 0; link < tfos__far_link_count(it->hosts.count); link++) {
+        if (tfos__dial_adopt(it->out[host][link], NULL, NULL, "a host behind", NULL, &out[link], NULL) != TFOS_OK ||
+            tfos__dial_adopt(it->in[host][link], NULL, NULL, "a host before", NULL, &in[link], NULL) != TFOS_OK) {
+            _exit(2);
+        }
+    }
+    if (tfos__far_new(&options, out, in, &far, NULL) != TFOS_OK) {
+        _exit(2);
+    }
+    return far;
+}
 
 static void *run_worker(void *context)
 {
     const start *given = context;
+    const world *in = given->in;
+    size_t host = in->hosts.host_of[given->rank];
+    bool first = in->hosts.leaders[host] == given->rank;
     worker self = {.rank = given->rank,
-                   .ranks = tfos__board_ranks(given->board),
-                   .seed = given->seed,
-                   .deadline_ms = tfos__clock_ms() + given->patience_ms,
-                   .board = given->board};
-    const tfos__runner_options options = {
-        .board = given->board, .rank = given->rank, .name = name, .look = look, .context = &self};
+                   .ranks = in->hosts.size,
+                   .seed = in->seed,
+                   .deadline_ms = tfos__clock_ms() + in->patience_ms,
+                   .board = in->boards[host],
+                   .hosts = &in->hosts,
+                   .far = in->hosts.count > 1 && first ? open_links(in, host) : NULL};
+    const tfos__runner_options options = {.board = self.board,
+                                          .hosts = self.hosts,
+                                          .rank = given->rank,
+                                          .far = self.far,
+                                          .name = name,
+                                          .look = look,
+                                          .context = &self};
     if (tfos__runner_new(&options, &self.runner, NULL) != TFOS_OK) {
         _exit(2);
     }
-    given->tell(&self);
+    in->tell(&self);
     tfos__runner_free(self.runner);
+    tfos__far_free(self.far);
     return NULL;
 }
 
@@ -103,14 +183,38 @@ static bool end(started thread)
 {
     return pthread_join(thread, NULL) == 0;
 }
+
+/* They share their sockets. */
+static void leave_links(const world *it)
+{
+    (void)it;
+}
 #else
 typedef pid_t started;
+
+/* The sockets of a host are its first worker's; all other processes close them. */
+static void close_links(const world *it, size_t except_host)
+{
+    for (size_t host = 0; host < it->hosts.count; host++) {
+        for (size_t link = 0; host != except_host && link < tfos__far_link_count(it->hosts.count); link++) {
+            close(it->out[host][link]);
+            close(it->in[host][link]);
+        }
+    }
+}
+
+static void leave_links(const world *it)
+{
+    close_links(it, SIZE_MAX);
+}
 
 static started begin(start *given)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        size_t host = given->in->hosts.host_of[given->rank];
+        close_links(given->in, given->in->hosts.leaders[host] == given->rank ? host : SIZE_MAX);
         run_worker(given);
         _exit(0);
     }
@@ -125,23 +229,33 @@ static bool end(started pid)
 }
 #endif
 
-/* Has so many workers tell a story, and expects that of each. */
-static void run_together(size_t ranks, size_t slot_bytes, uint64_t seed, int64_t patience_ms, story *tell)
+/* Has the workers tell a story, and expects that of each. */
+static void run_on(topology hosts, size_t slot_bytes, uint64_t seed, int64_t patience_ms, story *tell)
 {
-    tfos__board *board;
+    world it = {.seed = seed, .patience_ms = patience_ms, .tell = tell};
+    size_t ranks = strlen(hosts);
     started workers[RANKS_MOST];
     start starts[RANKS_MOST];
-    assert_int_equal(tfos__board_new(ranks, slot_bytes, &board, NULL), TFOS_OK);
+    make_world(&it, hosts, slot_bytes);
     for (size_t rank = 0; rank < ranks; rank++) {
-        starts[rank] = (start){board, rank, seed, patience_ms, tell};
+        starts[rank] = (start){&it, rank};
         workers[rank] = begin(&starts[rank]);
     }
+    leave_links(&it);
     bool well = true;
     for (size_t rank = 0; rank < ranks; rank++) {
         well = end(workers[rank]) && well;
     }
-    tfos__board_free(board);
+    free_world(&it);
     assert_true(well);
+}
+
+/* … so many of them, on one host. */
+static void run_together(size_t ranks, size_t slot_bytes, uint64_t seed, int64_t patience_ms, story *tell)
+{
+    char hosts[RANKS_MOST + 1] = "";
+    memset(hosts, '0', ranks);
+    run_on(hosts, slot_bytes, seed, patience_ms, tell);
 }
 
 /* ---- tensors that everybody can make ---- */
@@ -185,6 +299,7 @@ typedef struct drawn {
     size_t root;
     double weight[RANKS_MOST];
     bool joined[RANKS_MOST];
+    tfos_element wire;
 } drawn;
 
 static bool is_whole(tfos_element element)
@@ -212,6 +327,7 @@ static drawn draw_call(uint64_t seed, size_t ranks, uint64_t number)
         it.width[i] = (int64_t)helper_draw(&random, 9);
     }
     it.root = helper_draw(&random, ranks);
+    it.wire = (tfos_element[]){TFOS_ELEMENT_FLOAT32, TFOS_ELEMENT_FLOAT16, TFOS_ELEMENT_BFLOAT16}[number % 3];
     for (size_t rank = 0; rank < ranks; rank++) {
         it.weight[rank] = helper_draw(&random, 5) == 0 ? 0 : (double)(1 + helper_draw(&random, 200));
     }
@@ -248,6 +364,51 @@ static double scale_of(const drawn *it, size_t ranks, tfos_merge merge, size_t r
                                                                                       : 1;
 }
 
+static bool is_sum(tfos_merge merge)
+{
+    return merge == TFOS_MERGE_SUM || merge == TFOS_MERGE_MEAN || merge == TFOS_MERGE_WEIGHTED_MEAN;
+}
+
+static double number_at(tfos_element element, const void *at, size_t i)
+{
+    float number;
+    switch (element) {
+    case TFOS_ELEMENT_FLOAT32:
+        return (double)((const float *)at)[i];
+    case TFOS_ELEMENT_FLOAT64:
+        return ((const double *)at)[i];
+    default:
+        tfos__element_convert(element, (const uint16_t *)at + i, 1, TFOS_ELEMENT_FLOAT32, &number);
+        return (double)number;
+    }
+}
+
+/* How much smaller than a number the next one of its type is; of what travels, and of what comes out. */
+static double step_of(tfos_element element)
+{
+    return element == TFOS_ELEMENT_FLOAT64   ? 0x1p-52
+           : element == TFOS_ELEMENT_FLOAT32 ? 0x1p-23
+           : element == TFOS_ELEMENT_FLOAT16 ? 0x1p-10
+                                             : 0x1p-7;
+}
+
+/* A sum whose terms are added up in another order is off by a few steps of the sum of their magnitudes. */
+static void expect_near(const worker *self, const drawn *it, size_t part, size_t count, const tfos__operand *operands,
+                        size_t used, const void *expected, const void *found)
+{
+    tfos_element element = it->element[part];
+    double step = step_of(element);
+    double way = element == TFOS_ELEMENT_FLOAT64 ? 0 : step_of(it->wire);
+    for (size_t i = 0; i < count; i++) {
+        double magnitude = 0;
+        for (size_t k = 0; k < used; k++) {
+            magnitude += fabs(number_at(element, operands[k].at, i) * operands[k].scale);
+        }
+        double bound = magnitude * (step + (double)self->hosts->count * way + (double)used * 0x1p-22);
+        EXPECT(fabs(number_at(element, expected, i) - number_at(element, found, i)) <= bound);
+    }
+}
+
 static void expect_reduced(const worker *self, const drawn *it, uint64_t number, size_t part, const void *found)
 {
     tfos__operand operands[RANKS_MOST];
@@ -271,7 +432,11 @@ static void expect_reduced(const worker *self, const drawn *it, uint64_t number,
                                                : TFOS__REDUCE_SUM,
                      it->element[part], operands, used, count, it->element[part], expected);
     }
-    EXPECT(memcmp(expected, found, count * element_bytes) == 0);
+    if (self->hosts->count == 1 || is_whole(it->element[part]) || !is_sum(merge)) {
+        EXPECT(memcmp(expected, found, count * element_bytes) == 0);
+    } else {
+        expect_near(self, it, part, count, operands, used, expected, found);
+    }
     for (size_t rank = 0; rank < self->ranks; rank++) {
         free(tensors[rank]);
     }
@@ -321,7 +486,7 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
                                .input = inputs[i],
                                .output = is_gathered(it->merge[i]) ? NULL : outputs[i]};
     }
-    EXPECT(tfos__call_init(&call, parts, it->count, "here", &error) == TFOS_OK);
+    EXPECT(tfos__call_init(&call, parts, it->count, "here", it->wire, &error) == TFOS_OK);
     tfos_status status = tfos__runner_call(self->runner, &call, it->weight[self->rank], it->root, &outcome, &error);
     if (status != TFOS_OK) {
         fprintf(stderr, "%s\n", error.message);
@@ -338,6 +503,8 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
     }
     EXPECT(gathered == outcome.gathered_count);
     for (size_t i = 0; i < it->count; i++) {
+        size_t bytes = (size_t)(it->rows[i] * it->width[i]) * tfos_element_bytes(it->element[i]);
+        self->hash = is_gathered(it->merge[i]) ? self->hash : tfos__hash_from(self->hash, outputs[i], bytes);
         free(outputs[i] != inputs[i] ? outputs[i] : NULL);
         free(inputs[i]);
     }
@@ -345,11 +512,42 @@ static void make_call(worker *self, const drawn *it, uint64_t number)
     tfos__call_reset(&call);
 }
 
+/* Everybody has got the same bits. */
+static void expect_the_same(worker *self)
+{
+    int64_t least = (int64_t)self->hash;
+    int64_t greatest = (int64_t)self->hash;
+    const tfos_part parts[] = {
+        {.element = TFOS_ELEMENT_INT64, .merge = TFOS_MERGE_MIN, .input = &least, .output = &least},
+        {.element = TFOS_ELEMENT_INT64, .merge = TFOS_MERGE_MAX, .input = &greatest, .output = &greatest}};
+    tfos__call call;
+    tfos_call_result outcome;
+    EXPECT(tfos__call_init(&call, parts, 2, "", TFOS_ELEMENT_FLOAT32, NULL) == TFOS_OK);
+    EXPECT(tfos__runner_call(self->runner, &call, 1, 0, &outcome, NULL) == TFOS_OK);
+    EXPECT(least == greatest && least == (int64_t)self->hash);
+    tfos__call_reset(&call);
+}
+
 static void tell_calls(worker *self)
 {
-    for (uint64_t number = 0; number < 25; number++) {
+    for (uint64_t number = 0; number < (self->hosts->count > 1 ? 12 : 25); number++) {
         drawn it = draw_call(self->seed, self->ranks, number);
         make_call(self, &it, number);
+    }
+    expect_the_same(self);
+}
+
+/* Hosts of one worker and of several, in any order: two of them, which exchange, and more, which have rings. */
+static const topology places[] = {"01",   "012",   "0011",  "0101",   "0123",     "01210",
+                                  "0112", "00001", "01234", "012345", "01234567", "00112233"};
+
+enum { PLACES = sizeof places / sizeof *places };
+
+static void test_hosts_get_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PLACES; i++) {
+        run_on(places[i], i % 3 == 0 ? 65536 : 4096, i, LIMIT_MS, tell_calls);
     }
 }
 
@@ -405,6 +603,15 @@ static void test_whoever_has_joined_is_not_waited_for(void **state)
     }
 }
 
+/* A host whose workers have all joined still passes on what comes. */
+static void test_hosts_join(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PLACES; i++) {
+        run_on(places[i], i % 2 == 0 ? 4096 : 65536, i, LIMIT_MS, tell_joins);
+    }
+}
+
 /* ---- weight ---- */
 
 /* What has no weight is not read, whatever it is. */
@@ -424,7 +631,7 @@ static void tell_nan_without_weight(worker *self)
                                 .output = out};
         tfos__call call;
         tfos_call_result outcome;
-        EXPECT(tfos__call_init(&call, &part, 1, "", NULL) == TFOS_OK);
+        EXPECT(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, NULL) == TFOS_OK);
         EXPECT(tfos__runner_call(self->runner, &call, self->rank == 1 ? 0 : 1, 0, &outcome, NULL) == TFOS_OK);
         EXPECT(outcome.contributors == self->ranks - 1 && outcome.weight == (double)(self->ranks - 1));
         for (size_t i = 0; i < 1000; i++) {
@@ -439,6 +646,8 @@ static void test_nan_without_weight_does_no_harm(void **state)
     (void)state;
     run_together(2, 4096, 0, LIMIT_MS, tell_nan_without_weight);
     run_together(4, 4096, 0, LIMIT_MS, tell_nan_without_weight);
+    run_on("01", 4096, 0, LIMIT_MS, tell_nan_without_weight);
+    run_on("0112", 4096, 0, LIMIT_MS, tell_nan_without_weight);
 }
 
 /* ---- trouble ---- */
@@ -454,7 +663,7 @@ static tfos_status reduce_floats(worker *self, int64_t count, const char *about,
                             .output = at};
     tfos__call call;
     tfos_call_result outcome;
-    EXPECT(tfos__call_init(&call, &part, 1, about, NULL) == TFOS_OK);
+    EXPECT(tfos__call_init(&call, &part, 1, about, TFOS_ELEMENT_FLOAT32, NULL) == TFOS_OK);
     tfos_status status = tfos__runner_call(self->runner, &call, 1, 0, &outcome, error);
     tfos__call_reset(&call);
     free(at);
@@ -475,17 +684,20 @@ static void test_others_do_something_else(void **state)
 {
     (void)state;
     run_together(3, 4096, 0, LIMIT_MS, tell_mismatch);
+    run_on("012", 4096, 0, LIMIT_MS, tell_mismatch);
+    run_on("00112", 4096, 0, LIMIT_MS, tell_mismatch);
 }
 
-/* Nobody waits for ever for one that is gone, and all say who it is. */
+/* Nobody waits for ever for one that is gone, and all say who it is: also those that wait for one that waits for it. */
 static void tell_absence(worker *self)
 {
     tfos_error error;
     EXPECT(reduce_floats(self, 10, "", NULL) == TFOS_OK);
     if (self->rank == 1) {
+        poll(NULL, 0, self->hosts->count > 1 ? 2500 : 0); /* it is there, and does not come */
         return;
     }
-    self->deadline_ms = tfos__clock_ms() + 300;
+    self->deadline_ms = tfos__clock_ms() + (self->hosts->count > 1 ? 1000 : 300);
     EXPECT(reduce_floats(self, 1000000, "", &error) == TFOS_IO);
     EXPECT(strstr(error.message, "worker:1 does not come") != NULL);
 }
@@ -494,6 +706,89 @@ static void test_one_does_not_come(void **state)
 {
     (void)state;
     run_together(3, 4096, 0, LIMIT_MS, tell_absence);
+    run_on("012", 4096, 0, LIMIT_MS, tell_absence);
+    run_on("0011", 4096, 0, LIMIT_MS, tell_absence);
+}
+
+/* A failure reaches everybody at once, also those that wait for somebody else. */
+static void tell_failure_elsewhere(worker *self)
+{
+    tfos_error error;
+    EXPECT(reduce_floats(self, 10, "", NULL) == TFOS_OK);
+    int64_t begin = tfos__clock_ms();
+    if (self->rank == 0) {
+        poll(NULL, 0, 2000);
+    } else if (self->rank == 3) {
+        tfos__board_fail(self->board, TFOS_CANCELLED, "the disk is full");
+    }
+    EXPECT(reduce_floats(self, 10, "", &error) == TFOS_CANCELLED);
+    EXPECT(strstr(error.message, "the disk is full") != NULL);
+    EXPECT(self->rank == 0 || tfos__clock_ms() - begin < 1500);
+}
+
+static void test_a_failure_is_heard_while_waiting(void **state)
+{
+    (void)state;
+    run_on("0123", 4096, 0, LIMIT_MS, tell_failure_elsewhere);
+    run_on("0122", 4096, 0, LIMIT_MS, tell_failure_elsewhere);
+}
+
+/* ---- nonsense ---- */
+
+/* What another process shows is not believed. Worker 1 shows a head by hand, and nobody does anything by it. */
+static void tell_nonsense(worker *self)
+{
+    tfos_error error;
+    if (self->rank == 0) {
+        tfos_status status = reduce_floats(self, 8000, "", &error);
+        EXPECT(status == TFOS_CORRUPT || status == TFOS_MISMATCH);
+        return;
+    }
+    tfos__head *head = tfos__board_head(self->board, tfos__hosts_place(self->hosts, self->rank));
+    *head = (tfos__head){.kind = TFOS__HEAD_CALL,
+                         .weight = 1,
+                         .slot_bytes = 4096,
+                         .stream_bytes = 32000,
+                         .class_count = 1,
+                         .classes = {{.bytes = 32000}}};
+    switch (self->seed) {
+    case 0:
+        head->wire = TFOS_ELEMENT_FLOAT64;
+        break;
+    case 1:
+        head->class_count = TFOS__CALL_CLASSES_MOST; /* all of them the same */
+        for (size_t i = 1; i < TFOS__CALL_CLASSES_MOST; i++) {
+            head->classes[i] = head->classes[0];
+        }
+        break;
+    case 2:
+        head->classes[0].bytes = 31999;
+        break;
+    case 3:
+        head->class_count = UINT32_MAX;
+        break;
+    case 4:
+        head->gathered_count = UINT32_MAX;
+        break;
+    case 5:
+        head->root = 2;
+        break;
+    case 6:
+        head->weight = NAN;
+        break;
+    default:
+        head->classes[0].element = 200;
+    }
+    tfos__board_advance(self->board, 1);
+    poll(NULL, 0, 200);
+}
+
+static void test_nonsense_is_refused(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        run_together(2, 4096, seed, LIMIT_MS, tell_nonsense);
+    }
 }
 
 /* What one finds out, all hear. */
@@ -513,6 +808,7 @@ static void test_a_failure_is_told(void **state)
 {
     (void)state;
     run_together(3, 4096, 0, LIMIT_MS, tell_failure);
+    run_on("00112", 4096, 0, LIMIT_MS, tell_failure);
 }
 
 static void test_calls_that_cannot_be(void **state)
@@ -522,29 +818,33 @@ static void test_calls_that_cannot_be(void **state)
     tfos__call call;
     tfos_error error;
     tfos_part part = {.element = TFOS_ELEMENT_INT32, .merge = TFOS_MERGE_MEAN, .input = &number, .output = &number};
-    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "would not be whole"));
     part = (tfos_part){.merge = TFOS_MERGE_GATHER, .input = &number};
-    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "a scalar cannot be gathered"));
     part = (tfos_part){.dimensions = 2, .shape = {INT64_MAX / 2, 9}};
-    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, &error), TFOS_INVALID);
     part = (tfos_part){.dimensions = 1, .shape = {-1}};
-    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, &error), TFOS_INVALID);
     assert_non_null(strstr(error.message, "dimension 0 is -1"));
     part = (tfos_part){.dimensions = TFOS_PART_DIMENSIONS_MOST + 1};
-    assert_int_equal(tfos__call_init(&call, &part, 1, "", &error), TFOS_INVALID);
+    assert_int_equal(tfos__call_init(&call, &part, 1, "", TFOS_ELEMENT_FLOAT32, &error), TFOS_INVALID);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_gets_the_same_bits),
+        cmocka_unit_test(test_hosts_get_the_same),
+        cmocka_unit_test(test_hosts_join),
         cmocka_unit_test(test_whoever_has_joined_is_not_waited_for),
         cmocka_unit_test(test_nan_without_weight_does_no_harm),
         cmocka_unit_test(test_others_do_something_else),
         cmocka_unit_test(test_one_does_not_come),
         cmocka_unit_test(test_a_failure_is_told),
+        cmocka_unit_test(test_a_failure_is_heard_while_waiting),
+        cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_calls_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

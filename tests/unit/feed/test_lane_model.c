@@ -136,6 +136,7 @@ static void futex(const _Atomic uint32_t *word, int operation, uint32_t value, c
 #define atomic_compare_exchange_strong_explicit(at, found, value, order, otherwise) swap_64(at, found, value)
 #define syscall(number, word, operation, value, timeout, ...) futex(word, operation, (uint32_t)(value), timeout)
 
+#include "../../src/base/chime.c"
 #include "../../src/feed/bell.c"
 #include "../../src/feed/lane.c"
 
@@ -366,8 +367,8 @@ static void reset(void)
     }
     tfos__bell *bells[] = {producer_bell, consumer_bell};
     for (int i = 0; i < 2; i++) {
-        clear_32(&bells[i]->page->rings);
-        clear_32(&bells[i]->page->waiting);
+        clear_32(&bells[i]->page->chime.rings);
+        clear_32(&bells[i]->page->chime.waiting);
     }
     for (size_t at = 0; at < TFOS__LANE_LEAST_BYTES; at += plot->entry_bytes) {
         tfos__store_u32(lane->ring + at, 0);
@@ -390,8 +391,8 @@ static uint64_t fingerprint(void)
     }
     const tfos__bell *bells[] = {producer_bell, consumer_bell};
     for (int i = 0; i < 2; i++) {
-        hash = helper_mix(hash, now_32(&bells[i]->page->rings));
-        hash = helper_mix(hash, now_32(&bells[i]->page->waiting));
+        hash = helper_mix(hash, now_32(&bells[i]->page->chime.rings));
+        hash = helper_mix(hash, now_32(&bells[i]->page->chime.waiting));
     }
     for (size_t at = 0; at < TFOS__LANE_LEAST_BYTES; at += plot->entry_bytes) {
         hash = helper_mix(hash, tfos__load_u32(lane->ring + at));
@@ -500,40 +501,40 @@ static void test_counting_at_any_step(void **state)
 
 static void wait_without_telling(tfos__bell *bell, uint32_t seen, int64_t timeout_ms)
 {
-    sleep_unless_rung(&bell->page->rings, seen, timeout_ms);
+    sleep_unless_rung(&bell->page->chime.rings, seen, timeout_ms);
 }
 
 /* Looks, then tells that it waits, then sleeps without looking again. */
 static void wait_telling_late(tfos__bell *bell, uint32_t seen, int64_t timeout_ms)
 {
-    if (atomic_load_explicit(&bell->page->rings, memory_order_seq_cst) != seen) {
+    if (atomic_load_explicit(&bell->page->chime.rings, memory_order_seq_cst) != seen) {
         return;
     }
-    atomic_fetch_add_explicit(&bell->page->waiting, 1, memory_order_seq_cst);
-    sleep_unless_rung(&bell->page->rings, now_32(&bell->page->rings), timeout_ms);
-    atomic_fetch_sub_explicit(&bell->page->waiting, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&bell->page->chime.waiting, 1, memory_order_seq_cst);
+    sleep_unless_rung(&bell->page->chime.rings, now_32(&bell->page->chime.rings), timeout_ms);
+    atomic_fetch_sub_explicit(&bell->page->chime.waiting, 1, memory_order_seq_cst);
 }
 
 static void ring_looking_early(tfos__bell *bell)
 {
-    bool waits = atomic_load_explicit(&bell->page->waiting, memory_order_seq_cst) != 0;
-    atomic_fetch_add_explicit(&bell->page->rings, 1, memory_order_seq_cst);
+    bool waits = atomic_load_explicit(&bell->page->chime.waiting, memory_order_seq_cst) != 0;
+    atomic_fetch_add_explicit(&bell->page->chime.rings, 1, memory_order_seq_cst);
     if (waits) {
-        syscall(SYS_futex, &bell->page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        syscall(SYS_futex, &bell->page->chime.rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     }
 }
 
 static void ring_only_for_those_who_wait(tfos__bell *bell)
 {
-    if (atomic_load_explicit(&bell->page->waiting, memory_order_seq_cst) != 0) {
-        atomic_fetch_add_explicit(&bell->page->rings, 1, memory_order_seq_cst);
-        syscall(SYS_futex, &bell->page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load_explicit(&bell->page->chime.waiting, memory_order_seq_cst) != 0) {
+        atomic_fetch_add_explicit(&bell->page->chime.rings, 1, memory_order_seq_cst);
+        syscall(SYS_futex, &bell->page->chime.rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     }
 }
 
 static void ring_nobody(tfos__bell *bell)
 {
-    atomic_fetch_add_explicit(&bell->page->rings, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&bell->page->chime.rings, 1, memory_order_seq_cst);
 }
 
 static void write_slot(uint64_t which, uint64_t rows, uint64_t end_row)

@@ -93,6 +93,46 @@ static void close_two(tfos__dial *a, tfos__dial *b, answerer *self)
     tfos__tls_context_free(self->tls);
 }
 
+/* Who may read late is given time. */
+static void test_time_is_given(void **state)
+{
+    (void)state;
+    unsigned ms = 0;
+    socklen_t bytes = sizeof ms;
+    int socket_here = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    tfos__socket_keep_alive(socket_here);
+    assert_int_equal(getsockopt(socket_here, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &bytes), 0);
+    assert_int_equal(ms, 60000);
+    tfos__socket_give_time(socket_here, 600000);
+    assert_int_equal(getsockopt(socket_here, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &bytes), 0);
+    assert_int_equal(ms, 600000);
+    close(socket_here);
+}
+
+/* A peer that has said something and reads no more: what it said is there to be read, although nothing can be sent. */
+static void test_what_was_said_before_the_close(void **state)
+{
+    (void)state;
+    answerer server = {0};
+    tfos__dial *a;
+    tfos__dial *b;
+    tfos_error error;
+    char text[8] = "";
+    size_t count = 0;
+    connect_two(&a, &b, &server);
+    assert_int_equal(tfos__dial_push(b, "bye", 4, &count, &error), TFOS_OK);
+    tfos__dial_close(b); /* which has not read what comes now */
+    for (int i = 0; i < 50; i++) {
+        static const char much[65536];
+        (void)tfos__dial_push(a, much, sizeof much, &count, NULL);
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(tfos__dial_pull(a, text, sizeof text, &count, &error), TFOS_OK);
+    assert_string_equal(text, "bye");
+    tfos__dial_close(a);
+    tfos__tls_context_free(server.tls);
+}
+
 /* Says all that it has to say, and only then listens. */
 static tfos_status talk_then_listen(talker *self)
 {
@@ -259,9 +299,9 @@ static void test_last_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_talk_at_once),
-        cmocka_unit_test(test_bytes_without_messages),
-        cmocka_unit_test(test_last_words),
+        cmocka_unit_test(test_both_talk_at_once), cmocka_unit_test(test_bytes_without_messages),
+        cmocka_unit_test(test_last_words),        cmocka_unit_test(test_what_was_said_before_the_close),
+        cmocka_unit_test(test_time_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
