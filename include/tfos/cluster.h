@@ -56,6 +56,7 @@ typedef struct tfos_cluster_options {
     size_t payload_bytes;
     const char *context;         /* JSON object for the child, as it is */
     const char *const *settings; /* NULL, or NULL-terminated key=value, as in docs/config.md */
+    int32_t all_gpus;            /* of all workers together, shared out evenly, instead of `gpus`; 0: not asked for */
 } tfos_cluster_options;
 
 /* Fills in the defaults: no nodes, ten minutes to come. `size` is that of *options.
@@ -94,12 +95,15 @@ typedef enum tfos_cluster_event_kind {
     TFOS_EVENT_NONE,     /* nothing happened in the given time */
     TFOS_EVENT_PROGRESS, /* while nodes are waited for: count of total have come; text says what is missing */
     TFOS_EVENT_READY,    /* all have come and know their roles; text is JSON: a list of nodes */
-    TFOS_EVENT_NODE,     /* a node is in another state: node, host, state; url of its TensorBoard if it has one */
+    TFOS_EVENT_NODE,     /* a node is in another state: node, host, state; text is how it ended, if it has; url of its
+                          * TensorBoard if it has one */
     TFOS_EVENT_LOG,      /* lines that a node's child wrote: node, host, text, stream */
     TFOS_EVENT_FAILED,   /* the first failure: node, host, text. All others are being stopped */
     TFOS_EVENT_STATUS,   /* the answer to tfos_cluster_request_status: text is JSON */
     TFOS_EVENT_FEED,     /* a feed: count is its number, total the epoch; feed, and state in words, is how far it is;
                           * what was given up or has failed has status, fault and text */
+    TFOS_EVENT_RESULT,   /* a piece of what the program of a node has left behind: index, bytes from offset on, of
+                          * head_bytes of JSON and value_bytes of the value that it returned */
     TFOS_EVENT_OVER,     /* every node is gone; nothing follows */
 } tfos_cluster_event_kind;
 
@@ -147,7 +151,7 @@ TFOS_API const char *tfos_feed_state_name(tfos_feed_state state);
  * Thread: any. */
 TFOS_API tfos_status tfos_feed_state_parse(const char *text, tfos_feed_state *out, tfos_error *error);
 
-/* Texts are never NULL, and valid until the next call. */
+/* Texts are never NULL; they and the bytes are valid until the next call. */
 typedef struct tfos_cluster_event {
     tfos_cluster_event_kind kind;
     int64_t count;
@@ -163,6 +167,11 @@ typedef struct tfos_cluster_event {
     tfos_feed_state feed;
     tfos_status status;
     tfos_fault fault;
+    const uint8_t *bytes;
+    size_t byte_count;
+    uint64_t offset;
+    uint64_t head_bytes;
+    uint64_t value_bytes;
 } tfos_cluster_event;
 
 /* Waits for the next event, at most `timeout_ms` (-1: as long as it takes). TFOS_END after OVER; IO when the

@@ -72,6 +72,9 @@ typedef enum tfos_order_kind {
                              * ticket in `bytes`, and report its end; that it cannot be run is its failure */
     TFOS_ORDER_CANCEL, /* of a call: cancel that job, again and again until it has ended: Spark does not cancel what
                         * has yet to be submitted */
+    TFOS_ORDER_RESULT, /* of a call: what the node `index` has left behind. Text is JSON: {"role": "worker", "task": 1,
+                        * "host": …, "state": "finished", "ended": how, "history": {name: […]}, "problem": why there is
+                        * no value}; `bytes` are the value that its program returned, none for none */
     TFOS_ORDER_DONE,   /* a call has come to its end; nothing follows for it */
     TFOS_ORDER_OVER,   /* so has the cluster, for good; if it has failed, with an error as that of a call */
 } tfos_order_kind;
@@ -224,6 +227,13 @@ TFOS_API tfos_status tfos_driver_finish(tfos_driver *driver, int64_t grace_ms, i
  * Owner: nothing changes hands.
  * Thread: any. */
 TFOS_API tfos_status tfos_driver_ask_status(tfos_driver *driver, uint64_t *call, tfos_error *error);
+
+/* Asks for the results of the programs, as far as they are there. For each node that has come an order RESULT follows,
+ * in the order of the cluster, and then DONE. Results are those of the last attempt of the cluster.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API tfos_status tfos_driver_ask_results(tfos_driver *driver, uint64_t *call, tfos_error *error);
 
 /* Waits until TensorBoard has an address, a minute at most; DONE has it in `text`.
  *

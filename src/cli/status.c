@@ -155,6 +155,64 @@ static void print_nodes(struct json_object *nodes)
     tfos__cli_table_free(table);
 }
 
+/* "1.5", or what stands for a number that is not finite. */
+static void show_number(struct json_object *number, char out[32])
+{
+    if (json_object_is_type(number, json_type_string)) {
+        snprintf(out, 32, "%.31s", json_object_get_string(number));
+    } else {
+        snprintf(out, 32, "%.6g", json_object_get_double(number));
+    }
+}
+
+/* A number that a report may have; nothing is printed where it has not. */
+static void print_number(struct json_object *report, const char *key, const char *before, const char *behind)
+{
+    char text[32];
+    struct json_object *number = json_object_object_get(report, key);
+    if (number != NULL) {
+        show_number(number, text);
+        tfos__cli_print("%s%s%s", before, text, behind);
+    }
+}
+
+static void print_report(struct json_object *node, struct json_object *report)
+{
+    char text[32];
+    print_inline("  ", text_of(node, "node"));
+    tfos__cli_print(":");
+    print_number(report, "epoch", " epoch ", "");
+    print_number(report, "epochs", "/", "");
+    print_number(report, "step", " step ", "");
+    print_number(report, "steps", "/", "");
+    struct json_object *values = json_object_object_get(report, "values");
+    if (values != NULL) {
+        json_object_object_foreach(values, name, value)
+        {
+            show_number(value, text);
+            print_inline(", ", name);
+            print_inline(" ", text);
+        }
+    }
+    print_number(report, "rows_per_s", ", ", " rows/s");
+    tfos__cli_print(" (%.0f s ago)\n", number_of(report, "reported_s"));
+}
+
+/* What programs have reported last. */
+static void print_progress(struct json_object *nodes)
+{
+    const char *before = "\nProgress:\n";
+    for (size_t i = 0; i < json_object_array_length(nodes); i++) {
+        struct json_object *node = json_object_array_get_idx(nodes, i);
+        struct json_object *report = json_object_object_get(node, "progress");
+        if (report != NULL) {
+            tfos__cli_print("%s", before);
+            print_report(node, report);
+            before = "";
+        }
+    }
+}
+
 static void print_head(struct json_object *status, struct json_object *nodes)
 {
     print_inline("Cluster ", text_of(status, "cluster"));
@@ -218,6 +276,7 @@ static void print_page(struct json_object *status, bool logs)
         print_lines(failure);
     }
     print_nodes(nodes);
+    print_progress(nodes);
     print_refused(json_object_object_get(status, "connections"));
     if (logs) {
         print_logs(nodes);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -18,6 +17,8 @@
 #include "coordinator/muster.h"
 #include "coordinator/opening.h"
 #include "coordinator/page.h"
+#include "coordinator/progress.h"
+#include "coordinator/results.h"
 #include "coordinator/roster.h"
 #include "coordinator/status.h"
 #include "feed/number_map.h"
@@ -65,6 +66,8 @@ struct coordinator {
     tfos__roster *roster;
     tfos__feeds *feeds;
     tfos__muster *muster;
+    tfos__progress *progress;
+    tfos__results *results;
     uint64_t last_producer;
     tfos__number_map producers; /* peers by their numbers as producers */
     peer **nodes;               /* by index; NULL when not connected */
@@ -82,17 +85,6 @@ struct coordinator {
 static uint64_t now_of(const coordinator *self)
 {
     return uv_now(&self->loop);
-}
-
-static uint64_t lines_of(const tfos__message *message)
-{
-    tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
-    uint64_t lines = 0;
-    for (const char *at = text.at; at < text.at + text.count; lines++) {
-        const char *end = memchr(at, '\n', (size_t)(text.at + text.count - at));
-        at = end != NULL ? end + 1 : text.at + text.count;
-    }
-    return lines;
 }
 
 /* A driver that reads again after a pause is told what it missed. */
@@ -119,7 +111,8 @@ static void tell_driver(void *context, const tfos__message *message)
     }
     if (message->type == TFOS__MESSAGE_OUTPUT) {
         if (tfos__link_backlog(self->driver) > DRIVER_BACKLOG_BYTES) {
-            self->dropped_lines += lines_of(message);
+            tfos__text text = tfos__message_text(message, TFOS__FIELD_TEXT);
+            self->dropped_lines += tfos__lines_in(text.at, text.count);
             return;
         }
         if (self->dropped_lines > 0) {
@@ -127,6 +120,12 @@ static void tell_driver(void *context, const tfos__message *message)
         }
     }
     tfos__link_send(self->driver, message);
+}
+
+static bool driver_has_room(void *context)
+{
+    const coordinator *self = context;
+    return self->driver == NULL || tfos__link_backlog(self->driver) <= DRIVER_BACKLOG_BYTES;
 }
 
 static void tell_node(void *context, uint32_t index, const tfos__message *message)
@@ -211,6 +210,7 @@ static void on_tick(uv_timer_t *timer)
         tfos__roster_tick(self->roster, now);
         tfos__feeds_tick(self->feeds, now);
         tfos__muster_tick(self->muster, now);
+        tfos__results_tick(self->results);
         beat_driver(self, now);
         over = tfos__roster_phase(self->roster) == TFOS__PHASE_OVER;
         stop_ms = tfos__roster_options_of(self->roster)->stop_ms;
@@ -377,10 +377,19 @@ static void hear_node(coordinator *self, uint32_t index, const tfos__message *me
         tfos__feeds_count_last(self->feeds, index, message, now_of(self)); /* the cluster may be over with this */
     }
     tfos__roster_hear(self->roster, index, message, now_of(self));
-    if (message->type == TFOS__MESSAGE_MEET) {
+    switch (message->type) {
+    case TFOS__MESSAGE_MEET:
         tfos__muster_hear(self->muster, index, message, now_of(self));
-    } else {
+        break;
+    case TFOS__MESSAGE_REPORT:
+        tfos__progress_hear(self->progress, index, message, now_of(self));
+        break;
+    case TFOS__MESSAGE_RESULT:
+        tfos__results_hear(self->results, index, message);
+        break;
+    default:
         tfos__feeds_hear_node(self->feeds, index, message, now_of(self));
+        break;
     }
 }
 
@@ -518,34 +527,30 @@ static void on_connection(uv_stream_t *listener, int code)
 
 /* ---- the driver ---- */
 
-static char *status_json(void *context, const tfos__status_wish *logs)
+static tfos__status_parts parts_of(const coordinator *self)
 {
-    coordinator *self = context;
-    struct timeval wall;
-    gettimeofday(&wall, NULL);
-    return tfos__status_json(self->roster, self->feeds, &self->counts, logs, now_of(self),
-                             (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000);
+    return (tfos__status_parts){
+        .roster = self->roster, .feeds = self->feeds, .progress = self->progress, .counts = &self->counts};
+}
+
+static char *status_json(void *context, const tfos__status_wish *wish)
+{
+    const coordinator *self = context;
+    const tfos__status_parts parts = parts_of(self);
+    return tfos__status_json(&parts, wish, now_of(self));
 }
 
 static void answer_status(coordinator *self)
 {
-    enum { PARTITIONS_MOST = 10000 }; /* of a feed; the whole has to fit a message */
-    tfos__status_wish wish = {.partitions = true, .all_feeds = true, .most_each = PARTITIONS_MOST};
     tfos__message message;
-    char *json = status_json(self, &wish);
-    if (json != NULL && strlen(json) > 1 << 20) {
+    const tfos__status_parts parts = parts_of(self);
+    char *json = tfos__status_for_driver(&parts, now_of(self));
+    if (json != NULL) {
+        tfos__message_init(&message, TFOS__MESSAGE_STATUS);
+        tfos__message_put_string(&message, TFOS__FIELD_JSON, json);
+        tell_driver(self, &message);
         free(json);
-        json = status_json(self, &(tfos__status_wish){0});
     }
-    if (json == NULL) {
-        return;
-    }
-    size_t count = strlen(json);
-    bool fits = count <= 1 << 20;
-    tfos__message_init(&message, TFOS__MESSAGE_STATUS);
-    tfos__message_put_text(&message, TFOS__FIELD_JSON, fits ? json : "{}", fits ? count : 2);
-    tell_driver(self, &message);
-    free(json);
 }
 
 /* The last words are preceded by a status, which nobody can ask for any more. */
@@ -584,6 +589,10 @@ static tfos_status open_cluster(coordinator *self, const tfos__message *open, tf
     TFOS_TRY(tfos__feeds_new(self->roster, &feed_calls, &self->feeds, error));
     const tfos__muster_calls muster_calls = {.to_node = tell_node, .context = self};
     TFOS_TRY(tfos__muster_new(self->roster, &muster_calls, &self->muster, error));
+    TFOS_TRY(tfos__progress_new(self->roster, self->feeds, tell_driver, self, &self->progress, error));
+    const tfos__results_calls result_calls = {
+        .to_node = tell_node, .to_driver = tell_driver, .has_room = driver_has_room, .context = self};
+    TFOS_TRY(tfos__results_new(options.roles.nodes, &result_calls, &self->results, error));
     self->nodes = calloc(options.roles.nodes, sizeof *self->nodes);
     if (self->nodes == NULL) {
         return tfos__fail_memory(error, options.roles.nodes * sizeof *self->nodes);
@@ -675,6 +684,8 @@ tfos_status tfos__coordinator_run(int driver, tfos_error *error)
         *error = self->error;
     }
     uv_loop_close(&self->loop);
+    tfos__progress_free(self->progress);
+    tfos__results_free(self->results);
     tfos__feeds_free(self->feeds);
     tfos__muster_free(self->muster);
     tfos__roster_free(self->roster);

@@ -125,6 +125,59 @@ static void put_nodes(writer *to, struct json_object *nodes, const char *part, c
     }
 }
 
+/* A number as Prometheus writes it; reports have strings for those that are not finite. */
+static void put_number(writer *to, struct json_object *number)
+{
+    const char *text = json_object_is_type(number, json_type_string) ? json_object_get_string(number) : NULL;
+    if (text == NULL) {
+        put(to, "%.15g\n", json_object_get_double(number));
+    } else {
+        put(to, "%s\n", strcmp(text, "NaN") == 0 ? "NaN" : text[0] == '-' ? "-Inf" : "+Inf");
+    }
+}
+
+static void put_node_labels(writer *to, const char *name, struct json_object *node)
+{
+    put(to, "%s", name);
+    put_label(to, "{", "node", text_of(node, "node"));
+    put_label(to, ",", "host", text_of(node, "host"));
+}
+
+/* One number of every program that has reported it. */
+static void put_progress(writer *to, struct json_object *nodes, const char *key, const char *name, const char *help)
+{
+    put_family(to, name, "gauge", help);
+    for (size_t i = 0; i < json_object_array_length(nodes); i++) {
+        struct json_object *node = json_object_array_get_idx(nodes, i);
+        struct json_object *number = json_object_object_get(json_object_object_get(node, "progress"), key);
+        if (number != NULL) {
+            put_node_labels(to, name, node);
+            put(to, "} ");
+            put_number(to, number);
+        }
+    }
+}
+
+static void put_values(writer *to, struct json_object *nodes)
+{
+    static const char name[] = "tfos_progress_value";
+    put_family(to, name, "gauge", "The newest value of each metric that a program has reported.");
+    for (size_t i = 0; i < json_object_array_length(nodes); i++) {
+        struct json_object *node = json_object_array_get_idx(nodes, i);
+        struct json_object *values = json_object_object_get(json_object_object_get(node, "progress"), "values");
+        if (values == NULL) {
+            continue;
+        }
+        json_object_object_foreach(values, metric, value)
+        {
+            put_node_labels(to, name, node);
+            put_label(to, ",", "metric", metric);
+            put(to, "} ");
+            put_number(to, value);
+        }
+    }
+}
+
 static void put_feed_label(writer *to, const char *name, struct json_object *feed)
 {
     put(to, "%s{feed=\"%.0f\"", name, number_of(feed, "feed"));
@@ -220,6 +273,10 @@ tfos_status tfos__metrics_write(const char *status_json, tfos__buffer *out, tfos
     put_nodes(&to, nodes, "feed", "consumed_rows", "tfos_node_consumed_rows_total", "counter",
               "Rows that a node's program has taken.");
     put_nodes(&to, nodes, "feed", "lane_bytes", "tfos_node_lane_bytes", "gauge", "Memory of the lanes of a node.");
+    put_progress(&to, nodes, "epoch", "tfos_progress_epoch", "The epoch that a program is in, as it has reported.");
+    put_progress(&to, nodes, "step", "tfos_progress_step", "Steps that a program has taken, as it has reported.");
+    put_progress(&to, nodes, "rows_per_s", "tfos_progress_rows_per_second", "Rows that a program takes each second.");
+    put_values(&to, nodes);
     put_feeds(&to, json_object_object_get(status, "feeds"));
     put_connections(&to, json_object_object_get(status, "connections"));
     put_process(&to);

@@ -13,6 +13,7 @@ static void fill_options(const tfos__message *open, tfos__roster_options *out)
         .attempt = (uint32_t)tfos__message_number(open, TFOS__FIELD_ATTEMPT),
         .flags = (uint32_t)tfos__message_number(open, TFOS__FIELD_FLAGS),
         .worker_gpus = (int64_t)tfos__message_number(open, TFOS__FIELD_WORKER_GPUS) - 1,
+        .all_gpus = tfos__message_number(open, TFOS__FIELD_ALL_GPUS),
         .timeout_ms = tfos__message_number(open, TFOS__FIELD_RESERVATION_MS),
         .beat_ms = tfos__message_number(open, TFOS__FIELD_BEAT_MS),
         .lease_ms = tfos__message_number(open, TFOS__FIELD_LEASE_MS),

@@ -362,6 +362,7 @@ function show(status) {
   setText(element('failure'), plain(status.failure));
   showTensorBoard(status.nodes);
   showNodes(status.nodes);
+  showCurves(status.nodes);
   showFeeds(status.nodes, status.feeds);
   showPartitions(status.feeds);
   showRefused(status.connections);
@@ -384,8 +385,14 @@ function showGone() {
 
 function address() {
   const open = [...rows].filter(([, row]) => row.open).map(([index]) => index);
-  return open.length === 0 ? 'status.json'
-    : `status.json?logs=${open.length <= MOST_LOGS ? open.join(',') : 'all'}`;
+  const wishes = [];
+  if (open.length > 0) {
+    wishes.push(`logs=${open.length <= MOST_LOGS ? open.join(',') : 'all'}`);
+  }
+  if (curvesOf !== null) {
+    wishes.push(`curves=${curvesOf}`);
+  }
+  return wishes.length === 0 ? 'status.json' : `status.json?${wishes.join('&')}`;
 }
 
 const refresh = {

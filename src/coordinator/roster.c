@@ -83,6 +83,9 @@ static void tell_node(tfos__roster *roster, uint32_t index)
     tfos__message_put_number(&message, TFOS__FIELD_STATE, node->state);
     tfos__message_put_number(&message, TFOS__FIELD_TENSORBOARD_PID, node->url_pid);
     tfos__message_put_string(&message, TFOS__FIELD_TENSORBOARD_URL, node->url != NULL ? node->url : "");
+    if (node->ended != NULL) {
+        tfos__message_put_text(&message, TFOS__FIELD_TEXT, node->ended, strnlen(node->ended, TFOS__ENDED_BYTES));
+    }
     roster->calls.to_driver(roster->calls.context, &message);
 }
 

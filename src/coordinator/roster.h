@@ -12,6 +12,7 @@ typedef struct tfos__roster_options {
     uint32_t attempt;
     uint32_t flags;      /* TFOS__FLAG_… */
     int64_t worker_gpus; /* -1: not asked for */
+    uint64_t all_gpus;   /* of all workers together, instead; 0: not asked for */
     uint64_t timeout_ms; /* for all nodes to come */
     uint64_t beat_ms;
     uint64_t lease_ms;
@@ -27,10 +28,11 @@ typedef struct tfos__roster_calls {
 } tfos__roster_calls;
 
 enum {
-    TFOS__RECONNECT_MS = 2000,   /* a node whose connection closed may come back in this time */
-    TFOS__STOP_MS = 12000,       /* to be added to node.kill_ms for stop_ms */
-    TFOS__PROGRESS_MS = 5000,    /* between lines about what is waited for */
-    TFOS__LOG_TAIL_BYTES = 8192, /* of each node, for the status page and for failures */
+    TFOS__RECONNECT_MS = 2000,    /* a node whose connection closed may come back in this time */
+    TFOS__STOP_MS = 12000,        /* to be added to node.kill_ms for stop_ms */
+    TFOS__PROGRESS_MS = 5000,     /* between lines about what is waited for */
+    TFOS__LOG_TAIL_BYTES = 8192,  /* of each node, for the status page and for failures */
+    TFOS__ENDED_BYTES = 64 << 10, /* of how a node ended, for the driver */
     TFOS__GPUS_OF_NODE_MOST = 64,
 };
 

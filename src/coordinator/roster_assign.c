@@ -15,9 +15,26 @@ static bool uses_gpus(const tfos__roster *roster, uint32_t index)
     return tfos__roles_is_worker(&roster->options.roles, index);
 }
 
-/* What a worker is to have, given what was found where it runs. */
-static size_t gpus_wanted(const tfos__roster *roster, const tfos__roster_node *node)
+/* Its part of those that all workers are to have: the first of them get one more where it does not come out even. */
+static size_t share_of(const tfos__roster *roster, uint32_t index)
 {
+    uint64_t workers = 0;
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < roster->options.roles.nodes; i++) {
+        bool is_worker = uses_gpus(roster, i);
+        workers += is_worker;
+        before += is_worker && i < index;
+    }
+    return (size_t)(roster->options.all_gpus / workers + (before < roster->options.all_gpus % workers));
+}
+
+/* What a worker is to have, given what was found where it runs. */
+static size_t gpus_wanted(const tfos__roster *roster, uint32_t index)
+{
+    const tfos__roster_node *node = &roster->node[index];
+    if (roster->options.all_gpus > 0) {
+        return share_of(roster, index);
+    }
     if (roster->options.worker_gpus >= 0) {
         return (size_t)roster->options.worker_gpus;
     }
@@ -47,15 +64,26 @@ static bool give_gpus(tfos__roster *roster, uint32_t index, uint64_t now_ms)
     if (!uses_gpus(roster, index) || node->given.size > 0) {
         return true;
     }
-    size_t wanted = gpus_wanted(roster, node);
+    size_t wanted = gpus_wanted(roster, index);
     tfos__buffer taken = node->gpus_by_spark ? (tfos__buffer){0} : taken_on(roster, node->host);
     size_t busy = taken.size > 0 ? tfos__words_count((const char *)taken.data) : 0;
     size_t have = tfos__words_take(node->gpus, wanted, &taken, &node->given);
     tfos__buffer_reset(&taken);
-    if (have >= wanted || roster->options.worker_gpus < 0) {
+    bool asked = roster->options.all_gpus > 0;
+    if (have >= wanted || (roster->options.worker_gpus < 0 && !asked)) {
         return true;
     }
     char text[512];
+    if (asked) {
+        snprintf(
+            text, sizeof text,
+            "%" PRIu64 " GPUs were asked for in all, of which this worker is to have %zu, but there are %zu for it "
+            "on host %s. Ask for fewer, or let Spark hand out more of them: spark.executor.resource.gpu.amount and "
+            "spark.task.resource.gpu.amount, or the name that the resource has instead of gpu.",
+            roster->options.all_gpus, wanted, have, node->host);
+        tfos__roster_fail(roster, index, TFOS__OUTCOME_GPUS, 0, 0, text, "", now_ms);
+        return false;
+    }
     snprintf(text, sizeof text,
              "num_gpus asks for %zu GPUs for each worker, but host %s has %zu free for it%s (%zu there, %zu given to "
              "other nodes of this cluster). Lower num_gpus, put fewer nodes on a host (spark.executor.cores), or let "

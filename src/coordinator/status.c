@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 /* What is not UTF-8 (a program may print anything, and a log is cut where its memory ends) becomes U+FFFD, so that
  * every reader of JSON takes it. */
@@ -81,16 +82,9 @@ static const char *find_value(const char *query, const char *key)
     return query != NULL ? query + strlen(key) : NULL;
 }
 
-void tfos__status_wish_parse(const char *query, tfos__status_wish *out)
+/* "all", or numbers with commas between them. */
+static void read_nodes(const char *at, tfos__status_nodes *out)
 {
-    *out = (tfos__status_wish){0};
-    const char *partitions = find_value(query, "partitions=");
-    if (partitions != NULL) {
-        out->partitions = true;
-        out->all_feeds = strncmp(partitions, "all", 3) == 0;
-        out->feed = strtoull(partitions, NULL, 10);
-    }
-    const char *at = find_value(query, "logs=");
     if (at == NULL) {
         return;
     }
@@ -105,14 +99,27 @@ void tfos__status_wish_parse(const char *query, tfos__status_wish *out)
     }
 }
 
-static bool is_wanted(const tfos__status_wish *wish, uint32_t index)
+void tfos__status_wish_parse(const char *query, tfos__status_wish *out)
 {
-    for (size_t i = 0; i < wish->count && !wish->all; i++) {
-        if (wish->index[i] == index) {
+    *out = (tfos__status_wish){0};
+    const char *partitions = find_value(query, "partitions=");
+    if (partitions != NULL) {
+        out->partitions = true;
+        out->all_feeds = strncmp(partitions, "all", 3) == 0;
+        out->feed = strtoull(partitions, NULL, 10);
+    }
+    read_nodes(find_value(query, "logs="), &out->logs);
+    read_nodes(find_value(query, "curves="), &out->curves);
+}
+
+static bool is_among(const tfos__status_nodes *nodes, uint32_t index)
+{
+    for (size_t i = 0; i < nodes->count && !nodes->all; i++) {
+        if (nodes->index[i] == index) {
             return true;
         }
     }
-    return wish->all;
+    return nodes->all;
 }
 
 static struct json_object *describe_node(const tfos__roster *roster, uint32_t index, bool with_log, uint64_t now_ms)
@@ -249,35 +256,89 @@ static void add_fed(struct json_object *node, const tfos__feeds *feeds, uint32_t
     }
 }
 
-char *tfos__status_json(const tfos__roster *roster, const tfos__feeds *feeds, const tfos__peer_counts *counts,
-                        const tfos__status_wish *wish, uint64_t now_ms, uint64_t wall_ms)
+/* The newest report of a node, and its history if that is wanted. */
+static void add_progress(struct json_object *node, const tfos__progress *progress, const tfos__status_wish *wish,
+                         uint32_t index, uint64_t now_ms)
 {
-    const tfos__roster_options *options = tfos__roster_options_of(roster);
-    struct json_object *object = json_object_new_object();
+    const tfos__report *report;
+    const tfos__history *history;
+    uint64_t heard_ms;
+    bool asked = wish->curves.all || wish->curves.count > 0;
+    if (tfos__progress_of(progress, index, &report, &history, &heard_ms)) {
+        struct json_object *object = tfos__report_json(report);
+        json_object_object_del(object, "aloud");
+        json_object_object_del(object, "epoch_end");
+        add_seconds(object, "reported_s", (double)(now_ms - heard_ms) / 1000);
+        if (asked ? is_among(&wish->curves, index) : tfos__progress_first(progress) == index) {
+            json_object_object_add(object, "curves", tfos__history_json(history));
+        }
+        json_object_object_add(node, "progress", object);
+    }
+}
+
+static struct json_object *describe_nodes(const tfos__status_parts *parts, const tfos__status_wish *wish,
+                                          uint64_t now_ms)
+{
     struct json_object *nodes = json_object_new_array();
-    struct json_object *peers = json_object_new_object();
-    add_text(object, "cluster", options->name);
-    add_text(object, "version", TFOS_VERSION);
-    add_number(object, "time_ms", wall_ms);
-    add_text(object, "phase", phase_text(tfos__roster_phase(roster)));
-    add_number(object, "attempt", options->attempt);
-    add_number(object, "registered", tfos__roster_registered(roster));
-    add_beginning(object, "failure", tfos__roster_failure(roster), FAILURE_BYTES);
-    for (uint32_t i = 0; i < options->roles.nodes; i++) {
-        struct json_object *node = describe_node(roster, i, is_wanted(wish, i), now_ms);
-        add_fed(node, feeds, i, now_ms);
+    for (uint32_t i = 0; i < tfos__roster_options_of(parts->roster)->roles.nodes; i++) {
+        struct json_object *node = describe_node(parts->roster, i, is_among(&wish->logs, i), now_ms);
+        add_fed(node, parts->feeds, i, now_ms);
+        add_progress(node, parts->progress, wish, i, now_ms);
         json_object_array_add(nodes, node);
     }
-    json_object_object_add(object, "nodes", nodes);
-    json_object_object_add(object, "feeds", describe_feeds(feeds, wish));
+    return nodes;
+}
+
+static struct json_object *describe_peers(const tfos__peer_counts *counts)
+{
+    struct json_object *peers = json_object_new_object();
     add_number(peers, "accepted", counts->accepted);
     add_number(peers, "refused_key", counts->refused_key);
     add_number(peers, "refused_version", counts->refused_version);
     add_number(peers, "refused_slow", counts->refused_slow);
     add_number(peers, "refused_other", counts->refused_other);
-    json_object_object_add(object, "connections", peers);
+    return peers;
+}
+
+static uint64_t wall_ms(void)
+{
+    struct timeval wall;
+    gettimeofday(&wall, NULL);
+    return (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_usec / 1000;
+}
+
+char *tfos__status_json(const tfos__status_parts *parts, const tfos__status_wish *wish, uint64_t now_ms)
+{
+    const tfos__roster_options *options = tfos__roster_options_of(parts->roster);
+    struct json_object *object = json_object_new_object();
+    add_text(object, "cluster", options->name);
+    add_text(object, "version", TFOS_VERSION);
+    add_number(object, "time_ms", wall_ms());
+    add_text(object, "phase", phase_text(tfos__roster_phase(parts->roster)));
+    add_number(object, "attempt", options->attempt);
+    add_number(object, "registered", tfos__roster_registered(parts->roster));
+    add_beginning(object, "failure", tfos__roster_failure(parts->roster), FAILURE_BYTES);
+    json_object_object_add(object, "nodes", describe_nodes(parts, wish, now_ms));
+    json_object_object_add(object, "feeds", describe_feeds(parts->feeds, wish));
+    json_object_object_add(object, "connections", describe_peers(parts->counts));
     const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_NOSLASHESCAPE);
     char *copy = text != NULL ? strdup(text) : NULL;
     json_object_put(object);
     return copy;
+}
+
+char *tfos__status_for_driver(const tfos__status_parts *parts, uint64_t now_ms)
+{
+    enum { PARTITIONS_MOST = 10000, MESSAGE_MOST = 1 << 20 };
+    const tfos__status_wish all = {.partitions = true, .all_feeds = true, .most_each = PARTITIONS_MOST};
+    const tfos__status_wish none = {.all_feeds = false};
+    const tfos__status_wish *const wishes[] = {&all, &none};
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        char *json = tfos__status_json(parts, wishes[i], now_ms);
+        if (json == NULL || strlen(json) <= MESSAGE_MOST) {
+            return json;
+        }
+        free(json);
+    }
+    return strdup("{}");
 }

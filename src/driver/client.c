@@ -55,8 +55,8 @@ struct tfos_cluster {
     size_t here_count;
 };
 
-static const char *const event_names[] = {"none",   "progress", "ready", "node", "log",
-                                          "failed", "status",   "feed",  "over", NULL};
+static const char *const event_names[] = {"none",   "progress", "ready",  "node", "log", "failed",
+                                          "status", "feed",     "result", "over", NULL};
 TFOS__CHOICE_FUNCTIONS(cluster_event_kind, "kind of event", event_names)
 
 static const char *const feed_state_names[] = {
@@ -404,6 +404,8 @@ static tfos_cluster_event_kind kind_of(tfos__message_type type)
         return TFOS_EVENT_STATUS;
     case TFOS__MESSAGE_FEED_STATE:
         return TFOS_EVENT_FEED;
+    case TFOS__MESSAGE_RESULT:
+        return TFOS_EVENT_RESULT;
     case TFOS__MESSAGE_OVER:
         return TFOS_EVENT_OVER;
     default:
@@ -471,6 +473,14 @@ static tfos_status fill_event(tfos_cluster *cluster, const tfos__message *messag
         event->state = tfos_feed_state_name(event->feed);
         event->status = (tfos_status)tfos__message_number(message, TFOS__FIELD_STATUS);
         event->fault = (tfos_fault)tfos__message_number(message, TFOS__FIELD_FAULT);
+    }
+    if (event->kind == TFOS_EVENT_RESULT) {
+        tfos__text piece = tfos__message_text(message, TFOS__FIELD_PIECE);
+        event->bytes = (const uint8_t *)piece.at;
+        event->byte_count = piece.count;
+        event->offset = tfos__message_number(message, TFOS__FIELD_OFFSET);
+        event->head_bytes = tfos__message_number(message, TFOS__FIELD_HEAD_BYTES);
+        event->value_bytes = tfos__message_number(message, TFOS__FIELD_VALUE_BYTES);
     }
     if (event->kind == TFOS_EVENT_FAILED) {
         char *text = failure_text(event, message, cluster->texts[EVENT_TAIL]);

@@ -19,9 +19,9 @@
 #include "driver/client.h"
 #include "driver/policy.h"
 
-static const char *const order_names[] = {"none",  "say",         "look",      "opened", "start_nodes",
-                                          "ready", "tensorboard", "end_nodes", "feed",   "cancel",
-                                          "done",  "over",        NULL};
+static const char *const order_names[] = {"none",   "say",         "look",      "opened", "start_nodes",
+                                          "ready",  "tensorboard", "end_nodes", "feed",   "cancel",
+                                          "result", "done",        "over",      NULL};
 TFOS__CHOICE_FUNCTIONS(order_kind, "kind of order", order_names)
 
 static const char *const outcome_names[] = {"done", "stopped", "failed", NULL};
@@ -48,8 +48,8 @@ struct tfos_driver {
 
     /* Of that thread alone: */
     tfos__deed deed; /* the last */
-    uint8_t *ticket; /* … and what goes with it */
-    size_t ticket_bytes;
+    uint8_t *bytes;  /* … and what goes with it: a ticket or a value */
+    size_t byte_count;
 };
 
 /* All drivers of this process: clusters of one Spark application share its slots. Its lock comes before those of
@@ -146,10 +146,10 @@ tfos_status tfos_driver_open(const tfos_driver_options *options, tfos_driver **o
 
 static void forget_deed(tfos_driver *driver)
 {
-    if (driver->ticket != NULL) {
-        tfos__secret_wipe(driver->ticket, driver->ticket_bytes);
-        tfos_string_free(driver->ticket);
-        driver->ticket = NULL;
+    if (driver->bytes != NULL) {
+        tfos__secret_wipe(driver->bytes, driver->byte_count);
+        tfos_string_free(driver->bytes);
+        driver->bytes = NULL;
     }
     tfos__deed_reset(&driver->deed);
 }
@@ -277,6 +277,13 @@ tfos_status tfos_driver_finish(tfos_driver *driver, int64_t grace_ms, int64_t ti
 tfos_status tfos_driver_ask_status(tfos_driver *driver, uint64_t *call, tfos_error *error)
 {
     tfos_status status = tfos__policy_ask_status(enter(driver), now(), call, error);
+    leave_and_wake(driver);
+    return status;
+}
+
+tfos_status tfos_driver_ask_results(tfos_driver *driver, uint64_t *call, tfos_error *error)
+{
+    tfos_status status = tfos__policy_ask_results(enter(driver), now(), call, error);
     leave_and_wake(driver);
     return status;
 }
@@ -479,10 +486,18 @@ static tfos_status complete_order(tfos_driver *driver, tfos_order *order, tfos_e
         order->title = driver->title;
     }
     if (deed->feed != 0 && driver->coordinator != NULL) {
-        TFOS_TRY(tfos_cluster_feed_ticket(driver->coordinator, deed->feed, deed->epoch, &driver->ticket,
-                                          &driver->ticket_bytes, error));
-        order->bytes = driver->ticket;
-        order->byte_count = driver->ticket_bytes;
+        TFOS_TRY(tfos_cluster_feed_ticket(driver->coordinator, deed->feed, deed->epoch, &driver->bytes,
+                                          &driver->byte_count, error));
+        order->bytes = driver->bytes;
+        order->byte_count = driver->byte_count;
+    }
+    if (order->kind == TFOS_ORDER_RESULT) {
+        tfos_status status = tfos__policy_copy_value(enter(driver), order->index, (int32_t)deed->number, &driver->bytes,
+                                                     &driver->byte_count, error);
+        leave(driver);
+        TFOS_TRY(status);
+        order->bytes = driver->bytes;
+        order->byte_count = driver->byte_count;
     }
     return TFOS_OK;
 }

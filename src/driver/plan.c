@@ -117,6 +117,9 @@ tfos_status tfos__plan_open(const tfos__plan *plan, const tfos_cluster_options *
     tfos__message_put_string(&message, TFOS__FIELD_MASTER, plan->roles.master);
     tfos__message_put_number(&message, TFOS__FIELD_EVALUATORS, plan->roles.evaluators);
     tfos__message_put_number(&message, TFOS__FIELD_WORKER_GPUS, (uint64_t)(options->gpus + 1));
+    if (options->all_gpus > 0) {
+        tfos__message_put_number(&message, TFOS__FIELD_ALL_GPUS, (uint64_t)options->all_gpus);
+    }
     tfos__message_put_number(&message, TFOS__FIELD_FLAGS, flags_of(options));
     tfos__message_put_number(&message, TFOS__FIELD_ATTEMPT, (uint64_t)options->attempt);
     tfos__message_put_number(&message, TFOS__FIELD_RESERVATION_MS, (uint64_t)tfos__max_i64(0, options->timeout_ms));

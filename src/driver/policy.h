@@ -95,6 +95,12 @@ tfos_status tfos__policy_finish(tfos__policy *policy, int64_t grace_ms, int64_t 
                                 uint64_t *call, tfos_error *error);
 tfos_status tfos__policy_ask_status(tfos__policy *policy, uint64_t now_ms, uint64_t *call, tfos_error *error);
 tfos_status tfos__policy_await_tensorboard(tfos__policy *policy, uint64_t now_ms, uint64_t *call, tfos_error *error);
+tfos_status tfos__policy_ask_results(tfos__policy *policy, uint64_t now_ms, uint64_t *call, tfos_error *error);
+
+/* A copy of what the program of a node returned in an attempt of the cluster; NULL and 0 if there is nothing, or not
+ * all of it has come. The caller frees it. */
+tfos_status tfos__policy_copy_value(const tfos__policy *policy, int32_t index, int32_t attempt, uint8_t **out,
+                                    size_t *count, tfos_error *error);
 void tfos__policy_abandon(tfos__policy *policy, uint64_t call, uint64_t now_ms);
 void tfos__policy_stop(tfos__policy *policy, const char *reason, uint64_t now_ms);
 

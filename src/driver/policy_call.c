@@ -223,6 +223,9 @@ static void advance(tfos__policy *policy, tfos__call *call)
     case TFOS__CALL_TENSORBOARD:
         advance_tensorboard(policy, call);
         break;
+    case TFOS__CALL_RESULTS:
+        tfos__results_tell(policy, call);
+        break;
     }
 }
 
@@ -274,6 +277,11 @@ tfos_status tfos__policy_ask_status(tfos__policy *policy, uint64_t now_ms, uint6
 tfos_status tfos__policy_await_tensorboard(tfos__policy *policy, uint64_t now_ms, uint64_t *call, tfos_error *error)
 {
     return make(policy, TFOS__CALL_TENSORBOARD, now_ms, TENSORBOARD_MS, call, error);
+}
+
+tfos_status tfos__policy_ask_results(tfos__policy *policy, uint64_t now_ms, uint64_t *call, tfos_error *error)
+{
+    return make(policy, TFOS__CALL_RESULTS, now_ms, UINT64_MAX, call, error);
 }
 
 tfos_status tfos__policy_finish(tfos__policy *policy, int64_t grace_ms, int64_t timeout_ms, uint64_t now_ms,

@@ -52,6 +52,7 @@ typedef enum tfos__call_kind {
     TFOS__CALL_FINISH,
     TFOS__CALL_STATUS,
     TFOS__CALL_TENSORBOARD,
+    TFOS__CALL_RESULTS,
 } tfos__call_kind;
 
 /* How far a call is that feeds. */
@@ -105,6 +106,17 @@ typedef struct tfos__unfed {
 
 TAILQ_HEAD(tfos__unfed_list, tfos__unfed);
 
+/* What is known of a node, and what its program has left behind. */
+typedef struct tfos__node_result {
+    char *node; /* "worker:1"; NULL: it has not come */
+    char *host;
+    char *state;
+    char *ended;       /* how */
+    tfos__buffer body; /* pieces, as far as they have come: JSON, then the value */
+    uint64_t head_bytes;
+    uint64_t value_bytes;
+} tfos__node_result;
+
 struct tfos__policy {
     tfos__policy_options options;
     tfos__stage stage;
@@ -125,6 +137,7 @@ struct tfos__policy {
     uint64_t status_count; /* answers so far */
     char *status;
     char *tensorboard;
+    tfos__node_result *results; /* of each node; NULL: none has come */
     struct tfos__call_list calls;
     struct tfos__unfed_list unfed;
     uint64_t last_number; /* of calls and jobs */
@@ -166,6 +179,16 @@ void tfos__call_fail(tfos__policy *policy, tfos__call *call, const tfos__failure
 
 /* Looks at every call: something has changed, or time has passed. */
 void tfos__calls_advance(tfos__policy *policy);
+
+/* ---- policy_result.c ---- */
+
+/* NODE and RESULT of this attempt; and the end of what is known of it. */
+void tfos__results_hear_node(tfos__policy *policy, const tfos_cluster_event *event);
+void tfos__results_hear(tfos__policy *policy, const tfos_cluster_event *event);
+void tfos__results_forget(tfos__policy *policy);
+
+/* An order for each node, and the end of the call. */
+void tfos__results_tell(tfos__policy *policy, tfos__call *call);
 
 /* ---- policy_feed.c ---- */
 

@@ -119,8 +119,12 @@ static void take_report(tfos__node *node, const char *line)
     } else if (name != NULL && strcmp(name, "release_port") == 0) {
         tfos__port_hand_over(&node->port);
         answer(node, "{\"ok\": true}\n");
+    } else if (name != NULL && strcmp(name, "progress") == 0) {
+        tfos__node_take_progress(node, report);
+    } else if (name != NULL && strcmp(name, "returned") == 0) {
+        tfos__node_take_returned(node, report);
     } else {
-        answer(node, "{\"ok\": false, \"error\": \"expected the event raised or release_port\"}\n");
+        answer(node, "{\"ok\": false, \"error\": \"expected the event raised, returned, progress or release_port\"}\n");
     }
     json_object_put(report);
 }
@@ -236,7 +240,8 @@ static tfos_status order_child(tfos__node *node, tfos__words *arguments, const t
     order->files[TFOS__CHILD_PAYLOAD_FILE - 1] = node->orders.payload;
     order->files[TFOS__CHILD_REPORT_FILE - 1] = open_report(node);
     order->files[TFOS__CHILD_GROUP_FILE - 1] = tfos__node_group_child(node, error);
-    order->file_count = TFOS__CHILD_GROUP_FILE;
+    order->files[TFOS__CHILD_RESULT_FILE - 1] = tfos__node_result_file(node);
+    order->file_count = TFOS__CHILD_RESULT_FILE;
     if (node->feed != NULL) {
         order->files[TFOS__CHILD_FEED_FILE - 1] = tfos__node_feed_child(node, error);
         order->file_count = TFOS__CHILD_FEED_FILE;
@@ -252,7 +257,7 @@ static tfos_status order_child(tfos__node *node, tfos__words *arguments, const t
 static tfos_status start_child(tfos__node *node, tfos__words *environment, tfos_error *error)
 {
     tfos__words arguments = {0};
-    tfos__keeper_order order = {.files = {-1, -1, -1, -1, -1, -1}};
+    tfos__keeper_order order = {.files = {-1, -1, -1, -1, -1, -1, -1}};
     TFOS_TRY(tfos__environment_make((const char *const *)environ, &node->orders, &node->assignment, node->port.number,
                                     node->journal->file.path, environment, error));
     if ((node->orders.flags & TFOS__FLAG_KEEP_PORT) == 0) {

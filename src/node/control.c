@@ -286,6 +286,9 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
     case TFOS__MESSAGE_NOT_MET:
         tfos__node_group_hear(node, message);
         break;
+    case TFOS__MESSAGE_RESULT_SEEN:
+        tfos__node_result_hear(node, message);
+        break;
     default:
         tfos__node_feed_hear(node, message);
         break;
@@ -315,7 +318,8 @@ static void on_ready(tfos__link *link, void *context)
     tfos__node_feed_say_again(node);
     tfos__node_group_say_again(node);
     tfos__node_send_tensorboard(node);
-    if (node->phase == TFOS__LIFE_REPORTING) {
+    tfos__node_result_say_again(node);
+    if (node->phase == TFOS__LIFE_REPORTING && !node->result.sending) {
         tfos__node_send_ended(node);
     }
     send_beat(node);

@@ -120,6 +120,8 @@ static tfos_status set_files(tfos__words *out, const tfos__orders *orders, tfos_
     TFOS_TRY(tfos__words_set(out, "TFOS_REPORT_FD", text, error));
     snprintf(text, sizeof text, "%d", TFOS__CHILD_GROUP_FILE);
     TFOS_TRY(tfos__words_set(out, "TFOS_GROUP_FD", text, error));
+    snprintf(text, sizeof text, "%d", TFOS__CHILD_RESULT_FILE);
+    TFOS_TRY(tfos__words_set(out, "TFOS_RESULT_FD", text, error));
     snprintf(text, sizeof text, "%d", TFOS__CHILD_FEED_FILE);
     return tfos__orders_are_fed(orders) ? tfos__words_set(out, "TFOS_FEED_FD", text, error) : TFOS_OK;
 }

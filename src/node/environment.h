@@ -19,7 +19,8 @@ enum {
     TFOS__CHILD_PAYLOAD_FILE = 3,
     TFOS__CHILD_REPORT_FILE = 4,
     TFOS__CHILD_GROUP_FILE = 5,
-    TFOS__CHILD_FEED_FILE = 6,        /* with InputMode.SPARK */
+    TFOS__CHILD_RESULT_FILE = 6,
+    TFOS__CHILD_FEED_FILE = 7,        /* with InputMode.SPARK */
     TFOS__VARIABLE_BYTES = 128 << 10, /* the most that Linux takes for one variable, its name and end included */
 };
 

@@ -115,6 +115,12 @@ static tfos__node_exit exit_of(const tfos__node *node)
     }
 }
 
+void tfos__node_report_end(tfos__node *node)
+{
+    wait_for_bye(node);
+    tfos__node_send_ended(node);
+}
+
 /* Nothing is left below us: the rest is to tell the coordinator. */
 static void finish(tfos__node *node)
 {
@@ -131,8 +137,9 @@ static void finish(tfos__node *node)
         tfos__node_done(node, node->exit);
         return;
     }
-    wait_for_bye(node);
-    tfos__node_send_ended(node);
+    if (!tfos__node_result_send(node)) {
+        tfos__node_report_end(node);
+    }
 }
 
 static void on_drained(uv_timer_t *timer)
@@ -267,6 +274,7 @@ void tfos__node_stop(tfos__node *node, tfos__node_cause cause, uint64_t grace_ms
     } else {
         note_cause(node, is_new);
         end_without_child(node);
+        tfos__node_result_hurry(node);
     }
 }
 
@@ -317,7 +325,7 @@ static void init_timers(tfos__node *node)
     uv_timer_t *const timers[] = {
         &node->sweep_timer, &node->executor_timer, &node->cancel_timer,      &node->retry_timer,
         &node->beat_timer,  &node->drain_timer,    &node->journal_timer,     &node->stop_timer,
-        &node->bye_timer,   &node->tool.timer,     &node->tensorboard.timer,
+        &node->bye_timer,   &node->tool.timer,     &node->tensorboard.timer, &node->result.timer,
     };
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&node->loop, timers[i]);
@@ -349,6 +357,7 @@ static tfos_status begin(tfos__node *node, tfos_error *error)
         return tfos__fail_errno(error, -code, "cannot make an event loop");
     }
     init_timers(node);
+    TFOS_TRY(tfos__node_result_begin(node, error));
     node->journal = tfos__journal_new(log_lines, (int64_t)uv_now(&node->loop), error);
     if (node->journal == NULL) {
         return error->status;

@@ -11,6 +11,7 @@
 #include "node/node.h"
 #include "node/port.h"
 #include "node/usage.h"
+#include "service/history.h"
 #include "service/link.h"
 
 enum {
@@ -24,6 +25,9 @@ enum {
     TFOS__NODE_POLL_MS = 200,           /* between two looks at the executor without pidfd */
     TFOS__NODE_UNSEEN_BYTES = 4 << 20,  /* log messages that were not acknowledged; beyond, lines are dropped */
     TFOS__NODE_REPORT_BYTES = 8 << 20,  /* one line of the child's report */
+    TFOS__NODE_HISTORY_ROWS = 1024,     /* of a program's reports */
+    TFOS__NODE_PIECE_BYTES = 256 << 10, /* of a result that is sent at a time */
+    TFOS__NODE_RESULT_MS = 2000,        /* for the rest of a result when the cluster is being stopped */
     TFOS__NODE_TOOL_MS = 10000,         /* all that is asked of nvidia-smi */
     TFOS__NODE_TOOL_BYTES = 1 << 20,    /* … and what it may print */
     TFOS__NODE_TENSORBOARD_MS = 180000, /* until TensorBoard answers */
@@ -191,6 +195,29 @@ typedef struct tfos__node {
         uint8_t key[TFOS__KEY_BYTES];
     } group;
 
+    /* How the program gets on, and what it leaves behind. */
+    struct {
+        tfos__history history;
+        bool by_epoch;      /* … has ends of epochs alone */
+        tfos__report held;  /* the newest report that was not passed on … */
+        bool holds;         /* … if there is one */
+        uv_timer_t timer;   /* … and is passed on then */
+        uint64_t every_ms;  /* between two that are */
+        tfos__buffer said;  /* the last that was, as JSON */
+        uint64_t sequence;  /* … and its number */
+        uint64_t said_ms;   /* since when steps and rows are counted, for rates … */
+        double said_step;   /* … from here … */
+        double said_rows;   /* … and here */
+        int64_t most_bytes; /* that the program may return … */
+        int file;           /* … and puts here */
+        size_t value_bytes; /* so many */
+        char *problem;      /* why it has not; NULL: it could */
+        tfos__buffer body;  /* of the result: its head and the value */
+        size_t head_bytes;
+        size_t seen; /* bytes of it that have arrived */
+        bool sending;
+    } result;
+
     /* The end. */
     tfos__node_cause cause;
     char cause_text[TFOS_ERROR_MESSAGE_BYTES];
@@ -219,6 +246,9 @@ void tfos__node_kill(tfos__node *node, tfos__node_cause cause, const char *forma
 
 /* Something that may have been the last thing to wait for has happened. */
 void tfos__node_look_whether_gone(tfos__node *node);
+
+/* The last word: how the program ended. */
+void tfos__node_report_end(tfos__node *node);
 
 /* The coordinator knows how it ended, or never will. */
 void tfos__node_done(tfos__node *node, tfos__node_exit code);
@@ -314,6 +344,30 @@ void tfos__node_group_say_again(tfos__node *node);
 
 /* Kills a program that computes with others and has stood still for longer than the lease. */
 void tfos__node_group_check(tfos__node *node);
+
+/* ---- result.c: how the program gets on, and what it leaves behind ---- */
+
+tfos_status tfos__node_result_begin(tfos__node *node, tfos_error *error);
+
+/* The file for what the program returns, which the caller closes; -1 after a failure. */
+int tfos__node_result_file(tfos__node *node);
+
+/* The events "progress" and "returned" of the program. */
+void tfos__node_take_progress(tfos__node *node, struct json_object *report);
+void tfos__node_take_returned(tfos__node *node, struct json_object *report);
+
+/* The program has ended: begins to send what it has left behind. False: there is nothing. tfos__node_report_end follows
+ * when it has arrived. */
+bool tfos__node_result_send(tfos__node *node);
+
+/* RESULT_SEEN of the coordinator. */
+void tfos__node_result_hear(tfos__node *node, const tfos__message *message);
+
+/* What may not have arrived is sent again. */
+void tfos__node_result_say_again(tfos__node *node);
+
+/* The cluster is being stopped: what does not arrive soon is given up. */
+void tfos__node_result_hurry(tfos__node *node);
 
 /* ---- end.c: how it ended, in words ---- */
 

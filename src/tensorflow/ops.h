@@ -29,7 +29,8 @@
  *     weight          how much this worker counts
  *     tensors         what it has
  *     merges          what becomes of each of them, as numbers of tfos_merge
- *     root, about     as in tfos_call_options
+ *     root, about,    as in tfos_call_options; wire as a number of tfos_element
+ *     wire
  *     → all_weight    of all workers
  *     → merged        for each tensor what became of it
  *   TfosMergeRows   the same, where some tensors are gathered: shapes of what comes out lack the first dimension

@@ -21,6 +21,7 @@ typedef struct kernel {
     size_t count;
     tfos_merge *merges;
     size_t root;
+    tfos_element wire;
     char *about;
 } kernel;
 
@@ -33,11 +34,6 @@ typedef struct work {
     TF_Tensor **tensors; /* inputs that are gathered, outputs of the others; NULL: not yet */
     unsigned interrupts; /* before it began */
 } work;
-
-static bool is_gathered(tfos_merge merge)
-{
-    return merge == TFOS_MERGE_GATHER || merge == TFOS_MERGE_GATHER_WEIGHTED;
-}
 
 static tfos_status look_at(const work *w, tfos_error *error)
 {
@@ -99,7 +95,7 @@ static tfos_status take_input(work *w, size_t i, tfos_error *error)
         part->shape[d] = tf->TF_Dim(tensor, d);
     }
     part->input = tf->TF_TensorData(tensor);
-    if (is_gathered(part->merge)) {
+    if (tfos_merge_gathers(part->merge)) {
         return TFOS_OK;
     }
     tf->TF_DeleteTensor(tensor);
@@ -161,7 +157,7 @@ static tfos_status give_all(const work *w, size_t workers, tfos_call_result *res
     size_t gathered = 0;
     TFOS_TRY(give_weight(w, result->weight, error));
     for (size_t i = 0; i < w->self->count; i++) {
-        if (is_gathered(w->self->merges[i])) {
+        if (tfos_merge_gathers(w->self->merges[i])) {
             TFOS_TRY(
                 give_gathered(w, i, result->rows + gathered * workers, workers, &result->gathered[gathered], error));
             gathered++;
@@ -187,6 +183,7 @@ static tfos_status call_group(work *w, double weight, tfos_error *error)
     options.weight = weight;
     options.root = w->self->root;
     options.about = w->self->about;
+    options.wire = w->self->wire;
     options.interrupted = is_interrupted;
     options.interrupted_context = w;
     TFOS_TRY(tfos_group_open(&options, &group, error)); /* the one that is open, as a rule */
@@ -281,12 +278,14 @@ static tfos_status read_merges(kernel *self, TF_OpKernelConstruction *from, TF_S
 static tfos_status read_attributes(kernel *self, TF_OpKernelConstruction *from, TF_Status *status, tfos_error *error)
 {
     int64_t root;
+    int64_t wire;
     int32_t types = 0;
     int32_t total;
     size_t bytes = 0;
     TFOS_TRY(read_merges(self, from, status, error));
     tf->TF_OpKernelConstruction_GetAttrSize(from, "T", &types, &total, status);
     tf->TF_OpKernelConstruction_GetAttrInt64(from, "root", &root, status);
+    tf->TF_OpKernelConstruction_GetAttrInt64(from, "wire", &wire, status);
     self->about = tfos__ops_read_text(tf, from, "about", &bytes, status);
     TFOS_TRY(tfos__tensorflow_check(tf, status, "TfosMerge", error));
     if (root < 0 || (size_t)types != self->count) {
@@ -294,6 +293,7 @@ static tfos_status read_attributes(kernel *self, TF_OpKernelConstruction *from, 
                           (int)types, self->count, (long long)root);
     }
     self->root = (size_t)root;
+    self->wire = (tfos_element)wire; /* the call says if it is none */
     return self->about != NULL ? TFOS_OK : tfos__fail_memory(error, bytes);
 }
 
@@ -371,6 +371,7 @@ static void add(const char *name, void (*infer)(TF_ShapeInferenceContext *, TF_S
     tf->TF_OpDefinitionBuilderAddAttr(op, "T: list({float, double, half, bfloat16, int32, int64}) >= 0");
     tf->TF_OpDefinitionBuilderAddAttr(op, "merges: list(int) >= 0");
     tf->TF_OpDefinitionBuilderAddAttr(op, "root: int = 0");
+    tf->TF_OpDefinitionBuilderAddAttr(op, "wire: int = 0");
     tf->TF_OpDefinitionBuilderAddAttr(op, "about: string = ''");
     tf->TF_OpDefinitionBuilderSetIsStateful(op, true);
     tf->TF_OpDefinitionBuilderSetShapeInferenceFunction(op, infer);

@@ -9,10 +9,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static const char root[] = "/0123456789abcdef0123456789abcdef/";
 
-static char *give_status(void *context, const tfos__status_wish *logs)
+static char *give_status(void *context, const tfos__status_wish *wish)
 {
     (void)context;
-    require(logs->count <= sizeof logs->index / sizeof logs->index[0], "more logs than there is room for");
+    require(wish->logs.count <= sizeof wish->logs.index / sizeof wish->logs.index[0],
+            "more logs than there is room for");
+    require(wish->curves.count <= sizeof wish->curves.index / sizeof wish->curves.index[0], "more curves than that");
     return strdup("{\"nodes\":[]}");
 }
 

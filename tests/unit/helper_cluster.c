@@ -39,8 +39,11 @@
 
 #include "base/clock.h"
 #include "column/batch.h"
+#include "driver/spawn.h"
 #include "feed/consumer.h"
+#include "helper_hosts.h"
 #include "helper_records.h"
+#include "net/frame.h"
 
 /* ---- the program of a node ---- */
 
@@ -260,6 +263,7 @@ void helper_program_main(int argc, char **argv)
 /* ---- the driver ---- */
 
 const char *helper_cluster_host = "127.0.0.1";
+const char *helper_cluster_other_host;
 
 static void take_event(helper_cluster *it, const tfos_cluster_event *event)
 {
@@ -326,6 +330,40 @@ void helper_cluster_expect_event(helper_cluster *it, const char *text, int64_t m
     }
 }
 
+/* A node that a Spark task would have started on the other host. */
+static void spawn_elsewhere(helper_cluster *it, int32_t index)
+{
+    tfos__message message;
+    tfos__buffer frames = {0};
+    const uint8_t *ticket;
+    char command[512];
+    size_t bytes;
+    pid_t pid;
+    int input;
+    int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    tfos_cluster_ticket(it->cluster, &ticket, &bytes);
+    uint32_t length = (uint32_t)bytes;
+    tfos__message_init(&message, TFOS__MESSAGE_START);
+    tfos__message_put_number(&message, TFOS__FIELD_INDEX, (uint64_t)index);
+    tfos__message_put_string(&message, TFOS__FIELD_HOST, helper_cluster_other_host);
+    tfos__message_put_string(&message, TFOS__FIELD_EXECUTOR, "elsewhere");
+    tfos__message_put_number(&message, TFOS__FIELD_EXECUTOR_PID, (uint64_t)getpid());
+    tfos__message_put_number(&message, TFOS__FIELD_CORES, 1);
+    tfos__message_put_string(&message, TFOS__FIELD_WORK_FOLDER, it->folder);
+    assert_int_equal(tfos__buffer_append(&frames, &length, sizeof length, NULL), TFOS_OK);
+    assert_int_equal(tfos__buffer_append(&frames, ticket, bytes, NULL), TFOS_OK);
+    assert_int_equal(tfos__frame_append(&message, &frames, NULL), TFOS_OK);
+    assert_int_equal(tfos__command_find(NULL, command, sizeof command, NULL), TFOS_OK);
+    assert_true(here >= 0 && setns(helper_other_host, CLONE_NEWNET) == 0);
+    assert_int_equal(tfos__command_spawn(command, "node", environ, &pid, &input, NULL), TFOS_OK);
+    assert_true(setns(here, CLONE_NEWNET) == 0);
+    assert_int_equal(write(input, frames.data, frames.size), (ssize_t)frames.size);
+    tfos__buffer_reset(&frames);
+    close(here);
+    it->elsewhere[it->elsewhere_count].pid = pid;
+    it->elsewhere[it->elsewhere_count++].input = input; /* stays open: a node whose task is gone would stop */
+}
+
 void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, int64_t batch_rows,
                          const char *const *settings)
 {
@@ -352,7 +390,9 @@ void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, in
         fail_msg("%s", error.message);
     }
     for (int32_t i = 0; i < nodes; i++) {
-        if (tfos_cluster_spawn(it->cluster, i, &error) != TFOS_OK) {
+        if (helper_cluster_other_host != NULL && i % 2 == 1) {
+            spawn_elsewhere(it, i);
+        } else if (tfos_cluster_spawn(it->cluster, i, &error) != TFOS_OK) {
             fail_msg("%s", error.message);
         }
     }
@@ -366,6 +406,10 @@ void helper_cluster_abandon(helper_cluster *it)
 {
     char command[300];
     tfos_cluster_close(it->cluster);
+    for (size_t i = 0; i < it->elsewhere_count; i++) {
+        close(it->elsewhere[i].input);
+        waitpid(it->elsewhere[i].pid, NULL, 0);
+    }
     snprintf(command, sizeof command, "rm -rf '%s'", it->folder);
     assert_int_equal(system(command), 0);
     tfos__buffer_reset(&it->feed_events);
@@ -387,6 +431,53 @@ void helper_cluster_close(helper_cluster *it)
     }
     assert_string_equal(it->failure, "");
     helper_cluster_abandon(it);
+}
+
+enum { TROUBLE_MS = 30000 }; /* in which somebody must have said what is wrong */
+
+void helper_cluster_wait_failure(helper_cluster *it)
+{
+    for (int64_t deadline = tfos__clock_ms() + TROUBLE_MS; it->failure[0] == '\0'; helper_cluster_pump(it, 10)) {
+        if (tfos__clock_ms() > deadline) {
+            fail_msg("nobody says that something is wrong");
+        }
+    }
+}
+
+static void name_error(const char *folder, size_t rank, char *path, size_t bytes)
+{
+    snprintf(path, bytes, "%s/error.%zu", folder, rank);
+}
+
+void helper_leave_error(const char *folder, size_t rank, const char *text)
+{
+    char path[512];
+    name_error(folder, rank, path, sizeof path);
+    FILE *file = fopen(path, "w");
+    if (file != NULL) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+const char *helper_cluster_error_of(helper_cluster *it, size_t rank)
+{
+    static char text[2048];
+    char path[512];
+    name_error(it->folder, rank, path, sizeof path);
+    for (int64_t deadline = tfos__clock_ms() + TROUBLE_MS; tfos__clock_ms() < deadline; helper_cluster_pump(it, 10)) {
+        FILE *file = fopen(path, "r");
+        size_t got = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[got] = '\0';
+        if (file != NULL) {
+            fclose(file);
+        }
+        if (got > 0) {
+            return text;
+        }
+    }
+    fail_msg("worker %zu was told nothing; the failure: %s", rank, it->failure);
+    return "";
 }
 
 void helper_cluster_wait_hungry(helper_cluster *it)

@@ -19,6 +19,11 @@ typedef struct helper_cluster {
     char failure[2048];       /* of the cluster */
     tfos__buffer feed_events; /* "open 1\n", "epoch 1/0\n", "failed 1: why\n" */
     tfos__buffer status;      /* the last answer to tfos_cluster_request_status, terminated */
+    struct {
+        pid_t pid;
+        int input;
+    } elsewhere[HELPER_NODES_MOST]; /* nodes on the other host */
+    size_t elsewhere_count;
 } helper_cluster;
 
 /* If the arguments say so, this process is the program of a node, and does not return. To be called first in main. */
@@ -26,6 +31,9 @@ void helper_program_main(int argc, char **argv);
 
 /* Where nodes and tasks reach the coordinator and nodes. "127.0.0.1", unless a test says otherwise. */
 extern const char *helper_cluster_host;
+
+/* If it is not NULL: where nodes with an odd number are, in the network namespace of helper_hosts.h. */
+extern const char *helper_cluster_other_host;
 
 /* Starts a cluster whose programs do what `mode` says (see helper_cluster.c), with batches of so many rows. */
 void helper_cluster_open(helper_cluster *it, int32_t nodes, const char *mode, int64_t batch_rows,
@@ -40,6 +48,13 @@ void helper_cluster_abandon(helper_cluster *it);
 /* Takes the events of so many milliseconds. */
 void helper_cluster_pump(helper_cluster *it, int64_t ms);
 void helper_cluster_expect_event(helper_cluster *it, const char *text, int64_t most_ms);
+
+/* Waits until the cluster has failed. */
+void helper_cluster_wait_failure(helper_cluster *it);
+
+/* What a program has found wrong, for the test to read: the program leaves it in the cluster's folder, by its rank. */
+void helper_leave_error(const char *folder, size_t rank, const char *text);
+const char *helper_cluster_error_of(helper_cluster *it, size_t rank);
 
 /* Waits until every program waits for rows. */
 void helper_cluster_wait_hungry(helper_cluster *it);

@@ -111,6 +111,23 @@ static void hear_beat(helper_coordinator *it, const tfos__message *message)
     tfos__link_send(it->link, &answer);
 }
 
+/* As the coordinator does: the next piece is taken, any other one was sent twice. */
+static void hear_result(helper_coordinator *it, const tfos__message *message)
+{
+    tfos__message answer;
+    if (it->hold_seen) {
+        return;
+    }
+    if (tfos__message_number(message, TFOS__FIELD_OFFSET) == it->result.size) {
+        copy_text(message, TFOS__FIELD_PIECE, &it->result);
+    }
+    it->head_bytes = tfos__message_number(message, TFOS__FIELD_HEAD_BYTES);
+    it->value_bytes = tfos__message_number(message, TFOS__FIELD_VALUE_BYTES);
+    tfos__message_init(&answer, TFOS__MESSAGE_RESULT_SEEN);
+    tfos__message_put_number(&answer, TFOS__FIELD_OFFSET, it->result.size);
+    tfos__link_send(it->link, &answer);
+}
+
 static void on_message(tfos__link *link, const tfos__message *message, void *context)
 {
     helper_coordinator *it = context;
@@ -144,6 +161,14 @@ static void on_message(tfos__link *link, const tfos__message *message, void *con
         break;
     case TFOS__MESSAGE_TENSORBOARD:
         tfos__message_copy(message, TFOS__FIELD_TENSORBOARD_URL, it->url, sizeof it->url);
+        break;
+    case TFOS__MESSAGE_REPORT:
+        it->report.size = 0;
+        copy_text(message, TFOS__FIELD_JSON, &it->report);
+        terminate(&it->report);
+        break;
+    case TFOS__MESSAGE_RESULT:
+        hear_result(it, message);
         break;
     case TFOS__MESSAGE_ENDED:
         hear_ended(it, message);
@@ -221,6 +246,29 @@ void helper_coordinator_close(helper_coordinator *it)
     tfos__buffer_reset(&it->err);
     tfos__buffer_reset(&it->text);
     tfos__buffer_reset(&it->tail);
+    tfos__buffer_reset(&it->report);
+    tfos__buffer_reset(&it->result);
+}
+
+/* ---- both ---- */
+
+helper_scene *helper_now;
+
+int helper_scene_open(void **state)
+{
+    (void)state;
+    helper_now = calloc(1, sizeof *helper_now);
+    helper_coordinator_open(&helper_now->it);
+    return 0;
+}
+
+int helper_scene_close(void **state)
+{
+    (void)state;
+    helper_executor_close(&helper_now->executor, &helper_now->it);
+    helper_coordinator_close(&helper_now->it);
+    free(helper_now);
+    return 0;
 }
 
 void helper_coordinator_stop(helper_coordinator *it, uint64_t grace_ms)

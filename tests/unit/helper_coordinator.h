@@ -19,6 +19,7 @@ typedef struct helper_coordinator {
     bool mute;          /* answers nothing */
     bool hold_assign;   /* a registered node gets no role */
     bool hold_bye;      /* ENDED is not answered */
+    bool hold_seen;     /* … nor is RESULT */
     const char *refuse; /* the answer to REGISTER, if not NULL */
     const char *role;
     uint64_t task;
@@ -27,7 +28,7 @@ typedef struct helper_coordinator {
     bool native;
     uint64_t lease_ms;
     /* What was heard. */
-    int heard[64]; /* of each message type */
+    int heard[128]; /* of each message type */
     char version[65];
     char host[257];
     char offered_gpus[257];
@@ -54,6 +55,10 @@ typedef struct helper_coordinator {
     uint64_t fenced_rows; /* of the last FENCED */
     char terminated[64];  /* the queue of the last TERMINATE */
     int64_t ended_ms;     /* when it was heard */
+    tfos__buffer report;  /* the last REPORT, terminated */
+    tfos__buffer result;  /* pieces of RESULT that were answered */
+    uint64_t head_bytes;
+    uint64_t value_bytes;
 } helper_coordinator;
 
 void helper_coordinator_open(helper_coordinator *it);
@@ -128,5 +133,18 @@ void helper_executor_close(helper_executor *executor, helper_coordinator *it);
 
 /* The whole content of a file below the executor's folder whose name ends so; the caller frees it. NULL: none. */
 char *helper_executor_read(const helper_executor *executor, const char *ending);
+
+/* ---- both ---- */
+
+/* What most tests of a node have, each of them anew: set-up and tear-down for cmocka. */
+typedef struct helper_scene {
+    helper_coordinator it;
+    helper_executor executor;
+} helper_scene;
+
+extern helper_scene *helper_now;
+
+int helper_scene_open(void **state);
+int helper_scene_close(void **state);
 
 #endif

@@ -80,7 +80,11 @@ static void close_scene(scene *s)
 
 static void take_events(scene *s)
 {
-    static const char *const kinds[] = {"NONE", "PROGRESS", "READY", "NODE", "LOG", "FAILED", "STATUS", "FEED", "OVER"};
+    static const char *const kinds[] = {
+        [TFOS_EVENT_NONE] = "NONE", [TFOS_EVENT_PROGRESS] = "PROGRESS", [TFOS_EVENT_READY] = "READY",
+        [TFOS_EVENT_NODE] = "NODE", [TFOS_EVENT_LOG] = "LOG",           [TFOS_EVENT_FAILED] = "FAILED",
+        [TFOS_EVENT_FEED] = "FEED", [TFOS_EVENT_STATUS] = "STATUS",     [TFOS_EVENT_RESULT] = "RESULT",
+        [TFOS_EVENT_OVER] = "OVER"};
     tfos_cluster_event event;
     tfos_error error = {0};
     while (!s->over) {

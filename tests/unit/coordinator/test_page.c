@@ -123,9 +123,9 @@ static void gives_the_status(void **state)
     assert_string_equal(answer.type, "application/json");
     assert_int_equal(answer.body.size, sizeof sample - 1);
     assert_memory_equal(answer.body.data, sample, sizeof sample - 1);
-    assert_int_equal(asked.count, 2);
-    assert_int_equal(asked.index[0], 2);
-    assert_int_equal(asked.index[1], 0);
+    assert_int_equal(asked.logs.count, 2);
+    assert_int_equal(asked.logs.index[0], 2);
+    assert_int_equal(asked.logs.index[1], 0);
     tfos__buffer_reset(&answer.body);
     answer = get_from("/" TOKEN "/status.json", &asked);
     assert_int_equal(answer.status, 503); /* memory was short */
@@ -139,22 +139,22 @@ static void reads_whose_logs_are_wanted(void **state)
     char many[1024] = "logs=";
     (void)state;
     tfos__status_wish_parse("", &logs);
-    assert_true(!logs.all && logs.count == 0);
+    assert_true(!logs.logs.all && logs.logs.count == 0);
     tfos__status_wish_parse("x=1&logs=all&y", &logs);
-    assert_true(logs.all);
+    assert_true(logs.logs.all);
     tfos__status_wish_parse("logs=allow", &logs);
-    assert_true(!logs.all && logs.count == 0);
+    assert_true(!logs.logs.all && logs.logs.count == 0);
     tfos__status_wish_parse("logs=7,,8", &logs);
-    assert_true(logs.count == 1 && logs.index[0] == 7);
+    assert_true(logs.logs.count == 1 && logs.logs.index[0] == 7);
     tfos__status_wish_parse("logs=99999999999999999999999,3,x", &logs);
-    assert_true(logs.count == 1 && logs.index[0] == 3);
+    assert_true(logs.logs.count == 1 && logs.logs.index[0] == 3);
     tfos__status_wish_parse("logs=-1", &logs);
-    assert_int_equal(logs.count, 0);
+    assert_int_equal(logs.logs.count, 0);
     for (size_t i = 0; i < 200; i++) {
         strcat(many, "1,");
     }
     tfos__status_wish_parse(many, &logs);
-    assert_int_equal(logs.count, sizeof logs.index / sizeof logs.index[0]);
+    assert_int_equal(logs.logs.count, sizeof logs.logs.index / sizeof logs.logs.index[0]);
 }
 
 static void speaks_prometheus(void **state)
@@ -254,7 +254,11 @@ static struct json_object *status_with(const tfos__roster *roster, const tfos__f
     const tfos__peer_counts counts = {.accepted = 1};
     tfos__status_wish logs;
     tfos__status_wish_parse(query, &logs);
-    char *text = tfos__status_json(roster, feeds, &counts, &logs, now_ms, 0);
+    tfos__progress *progress = NULL;
+    assert_int_equal(tfos__progress_new(roster, feeds, ignore_driver, NULL, &progress, NULL), TFOS_OK);
+    const tfos__status_parts parts = {.roster = roster, .feeds = feeds, .progress = progress, .counts = &counts};
+    char *text = tfos__status_json(&parts, &logs, now_ms);
+    tfos__progress_free(progress);
     assert_non_null(text);
     assert_int_equal(tfos__utf8_valid_prefix(text, strlen(text)), strlen(text));
     struct json_object *status = json_tokener_parse(text);

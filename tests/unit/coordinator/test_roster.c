@@ -65,12 +65,13 @@ static void to_driver(void *context, const tfos__message *message)
     write_message(s, message);
 }
 
-static void begin(story *s, tfos__roles roles, uint32_t flags, int64_t gpus)
+static void begin_with(story *s, tfos__roles roles, uint32_t flags, int64_t gpus, uint64_t all_gpus)
 {
     const tfos__roster_calls calls = {.to_node = to_node, .to_driver = to_driver, .context = s};
     const tfos__roster_options options = {.roles = roles,
                                           .flags = flags,
                                           .worker_gpus = gpus,
+                                          .all_gpus = all_gpus,
                                           .timeout_ms = 60000,
                                           .beat_ms = 1000,
                                           .lease_ms = 30000,
@@ -79,6 +80,11 @@ static void begin(story *s, tfos__roles roles, uint32_t flags, int64_t gpus)
     memset(s, 0, sizeof *s);
     s->now_ms = 1000000;
     assert_int_equal(tfos__roster_new(&options, &calls, s->now_ms, &s->roster, NULL), TFOS_OK);
+}
+
+static void begin(story *s, tfos__roles roles, uint32_t flags, int64_t gpus)
+{
+    begin_with(s, roles, flags, gpus, 0);
 }
 
 static void end(story *s)
@@ -488,6 +494,32 @@ static void test_too_few_gpus(void **state)
     end(&s);
 }
 
+/* So many for all: the first workers get one more, and ps none. */
+static void test_gpus_for_all_workers(void **state)
+{
+    (void)state;
+    story s;
+    tfos_error error;
+    begin_with(&s, (tfos__roles){.nodes = 4, .ps = 1}, TFOS__FLAG_BARRIER, -1, 5);
+    assert_int_equal(come_with(&s, 0, "a", 1, "", "", &error), TFOS_OK);
+    assert_int_equal(come_with(&s, 1, "a", 2, "0,1", "spark", &error), TFOS_OK);
+    assert_int_equal(come_with(&s, 2, "b", 3, "4,5,6", "spark", &error), TFOS_OK);
+    assert_int_equal(come_with(&s, 3, "b", 4, "7,8", "spark", &error), TFOS_OK);
+    const char *text = said(&s);
+    helper_expect_in(text, "node 0: ASSIGN role='ps' task=0 gpus=''");
+    helper_expect_in(text, "node 1: ASSIGN role='worker' task=0 gpus='0,1'");
+    helper_expect_in(text, "node 2: ASSIGN role='worker' task=1 gpus='4,5'");
+    helper_expect_in(text, "node 3: ASSIGN role='worker' task=2 gpus='7'");
+    end(&s);
+    begin_with(&s, (tfos__roles){.nodes = 2}, TFOS__FLAG_BARRIER, -1, 3);
+    assert_int_equal(come_with(&s, 0, "a", 1, "0", "spark", &error), TFOS_OK);
+    assert_int_equal(come_with(&s, 1, "a", 2, "1", "spark", &error), TFOS_OK);
+    helper_expect_in(said(&s),
+                     "3 GPUs were asked for in all, of which this worker is to have 2, but there are 1 for it "
+                     "on host a. Ask for fewer, or let Spark hand out more of them");
+    end(&s);
+}
+
 static void test_gpus_that_nobody_asked_for(void **state)
 {
     (void)state;
@@ -589,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_native_servers),
         cmocka_unit_test(test_gpus_of_a_host_are_shared_out),
         cmocka_unit_test(test_too_few_gpus),
+        cmocka_unit_test(test_gpus_for_all_workers),
         cmocka_unit_test(test_gpus_that_nobody_asked_for),
         cmocka_unit_test(test_words_of_lists),
         cmocka_unit_test(test_logs_are_passed_on_once_and_their_end_is_kept),

@@ -869,6 +869,90 @@ static void test_inference(void **state)
     tfos__policy_free(s.policy);
 }
 
+/* ---- what programs leave behind ---- */
+
+static void hear_node(scene *s, int32_t index, const char *node, const char *state, const char *ended)
+{
+    const tfos_cluster_event event = {
+        .kind = TFOS_EVENT_NODE, .index = index, .node = node, .host = "h", .state = state, .url = "", .text = ended};
+    tfos__policy_hear(s->policy, &event, s->now);
+}
+
+static void hear_result(scene *s, int32_t index, uint64_t offset, const char *piece)
+{
+    const tfos_cluster_event event = {.kind = TFOS_EVENT_RESULT,
+                                      .index = index,
+                                      .node = "",
+                                      .host = "",
+                                      .state = "",
+                                      .url = "",
+                                      .text = "",
+                                      .bytes = (const uint8_t *)piece,
+                                      .byte_count = strlen(piece),
+                                      .offset = offset,
+                                      .head_bytes = 21,
+                                      .value_bytes = 4};
+    tfos__policy_hear(s->policy, &event, s->now);
+}
+
+static void expect_returned(scene *s, int32_t index, int32_t attempt, const char *wanted)
+{
+    uint8_t *bytes;
+    size_t count;
+    assert_int_equal(tfos__policy_copy_value(s->policy, index, attempt, &bytes, &count, NULL), TFOS_OK);
+    assert_int_equal(count, strlen(wanted));
+    assert_memory_equal(bytes, wanted, count);
+    free(bytes);
+}
+
+static void ask_results(scene *s)
+{
+    uint64_t call;
+    assert_int_equal(tfos__policy_ask_results(s->policy, s->now, &call, NULL), TFOS_OK);
+}
+
+#define OF_WORKER_1(state, ended)                                                                                      \
+    "\"role\":\"worker\",\"task\":1,\"host\":\"h\",\"state\":\"" state "\",\"ended\":\"" ended "\"}"
+
+static void test_results(void **state)
+{
+    (void)state;
+    scene s;
+    begin(&s, two_and_restarts);
+    ask_results(&s);
+    expect(&s, "look\ndone call=1 done\n"); /* nobody is there yet */
+    see_spark(&s);
+    expect(&s, "OPEN 0\n");
+    opened(&s);
+    hear_node(&s, 1, "worker:1", "running", "");
+    hear(&s, TFOS_EVENT_READY, "[]");
+    expect(&s, "opened http://h:1/secret\nstart_nodes 0+2\nready []\n");
+    hear_result(&s, 1, 0, "{\"history\":{\"a\":[1]}");
+    hear_result(&s, 1, 99, "nonsense");
+    ask_results(&s);
+    expect(&s, "result {" OF_WORKER_1("running", "") "\ndone call=2 done\n"); /* it has not come as a whole */
+    expect_returned(&s, 1, 0, "");
+    hear_result(&s, 1, 20, "}abcd");
+    hear_node(&s, 1, "worker:1", "finished", "");
+    ask_results(&s);
+    expect(&s, "result {\"history\":{\"a\":[1]}," OF_WORKER_1("finished", "") "\ndone call=3 done\n");
+    expect_returned(&s, 1, 0, "abcd");
+    expect_returned(&s, 0, 0, "");
+    expect_returned(&s, 1, 1, "");
+    /* A restart: the programs run again, and what they returned before is nobody's. */
+    hear(&s, TFOS_EVENT_FAILED, "worker:0 died");
+    hear(&s, TFOS_EVENT_OVER, "");
+    ask_results(&s); /* until then it is there */
+    expect_returned(&s, 1, 0, "abcd");
+    close_nodes(&s, "CLOSE\nend_nodes 500\nresult {\"history\":{\"a\":[1]}," OF_WORKER_1("finished",
+                                                                                         "") "\ndone call=4 done\n");
+    expect(&s, "say [tfos] worker:0 died\nsay [tfos] starting the cluster again: 1 of 2 restarts\nOPEN 1\n");
+    expect_returned(&s, 1, 0, "");
+    ask_results(&s);
+    expect(&s, "done call=5 done\n");
+    tfos__policy_free(s.policy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -895,6 +979,7 @@ int main(void)
         cmocka_unit_test(test_a_batch_of_a_stream_comes_too_late),
         cmocka_unit_test(test_a_call_that_is_abandoned),
         cmocka_unit_test(test_inference),
+        cmocka_unit_test(test_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

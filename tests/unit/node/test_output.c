@@ -12,30 +12,6 @@
 #include "helper_coordinator.h"
 #include "helper_records.h"
 
-typedef struct scene {
-    helper_coordinator it;
-    helper_executor executor;
-} scene;
-
-static scene *s;
-
-static int open_scene(void **state)
-{
-    (void)state;
-    s = calloc(1, sizeof *s);
-    helper_coordinator_open(&s->it);
-    return 0;
-}
-
-static int close_scene(void **state)
-{
-    (void)state;
-    helper_executor_close(&s->executor, &s->it);
-    helper_coordinator_close(&s->it);
-    free(s);
-    return 0;
-}
-
 static void run_script(const char *script, const char *const *settings)
 {
     const char *const program[] = {"/bin/sh", "-c", script, NULL};
@@ -43,8 +19,8 @@ static void run_script(const char *script, const char *const *settings)
     for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {
         start.settings[i] = settings[i];
     }
-    helper_executor_start(&s->executor, &s->it, &start);
-    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 30000), 0);
+    helper_executor_start(&helper_now->executor, &helper_now->it, &start);
+    assert_int_equal(helper_executor_wait(&helper_now->executor, &helper_now->it, 30000), 0);
 }
 
 static size_t count_lines(const char *text)
@@ -58,7 +34,7 @@ static size_t count_lines(const char *text)
 
 static const char *out_text(void)
 {
-    return s->it.out.size > 0 ? (const char *)s->it.out.data : "";
+    return helper_now->it.out.size > 0 ? (const char *)helper_now->it.out.data : "";
 }
 
 static void test_a_flood(void **state)
@@ -70,7 +46,7 @@ static void test_a_flood(void **state)
     assert_in_range(lines, 50, 100);
     assert_memory_equal(out_text(), "line 1\nline 2\nline 3\n", 21);
     helper_expect_in(out_text(), "calm\n");
-    const char *err = (const char *)s->it.err.data;
+    const char *err = (const char *)helper_now->it.err.data;
     helper_expect_in(err, " lines dropped; the whole log is in ");
     helper_expect_in(err, "tfos-test-worker-0.log on 127.0.0.1\n");
     /* Every line was either passed on or counted. */
@@ -83,11 +59,11 @@ static void test_a_flood(void **state)
         dropped += number;
     }
     assert_int_equal(lines + (size_t)dropped, 5001);
-    char *log = helper_executor_read(&s->executor, "worker-0.log");
+    char *log = helper_executor_read(&helper_now->executor, "worker-0.log");
     assert_int_equal(count_lines(log), 5001);
     helper_expect_in(log, "\nline 4999\nline 5000\ncalm\n");
     free(log);
-    helper_expect_in((const char *)s->it.tail.data, "line 4960\n");
+    helper_expect_in((const char *)helper_now->it.tail.data, "line 4960\n");
 }
 
 static void test_rotation(void **state)
@@ -97,7 +73,7 @@ static void test_rotation(void **state)
     run_script("i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo a line of the log, number $i; done", settings);
     static const char *const names[] = {"worker-0.log", "worker-0.log.1", "worker-0.log.2"};
     for (size_t i = 0; i < 3; i++) {
-        char *log = helper_executor_read(&s->executor, names[i]);
+        char *log = helper_executor_read(&helper_now->executor, names[i]);
         assert_non_null(log);
         assert_int_equal(strncmp(log, "a line of the log", 17), 0);
         if (i == 0) {
@@ -105,7 +81,7 @@ static void test_rotation(void **state)
         }
         free(log);
     }
-    assert_null(helper_executor_read(&s->executor, "worker-0.log.3"));
+    assert_null(helper_executor_read(&helper_now->executor, "worker-0.log.3"));
 }
 
 static void test_a_huge_line(void **state)
@@ -124,7 +100,7 @@ static void test_a_huge_line(void **state)
     assert_int_equal(longest, 64 << 10);
     assert_int_equal(total, 1000000);
     helper_expect_in(out, "\nafter\n");
-    char *log = helper_executor_read(&s->executor, "worker-0.log");
+    char *log = helper_executor_read(&helper_now->executor, "worker-0.log");
     assert_int_equal(strlen(log), 1000000 + 1 + 6);
     free(log);
 }
@@ -134,8 +110,8 @@ static void test_bytes_that_are_no_text(void **state)
     (void)state;
     run_script("printf 'good \\303\\244 bad \\377\\376 nul \\0 end\\n'; head -c 300000 /dev/urandom; echo", NULL);
     const char *out = out_text();
-    assert_int_equal(strlen(out), s->it.out.size);
-    assert_int_equal(tfos__utf8_valid_prefix(out, s->it.out.size), s->it.out.size);
+    assert_int_equal(strlen(out), helper_now->it.out.size);
+    assert_int_equal(tfos__utf8_valid_prefix(out, helper_now->it.out.size), helper_now->it.out.size);
     helper_expect_in(out, "good ä bad \xEF\xBF\xBD\xEF\xBF\xBD nul \xEF\xBF\xBD end\n");
 }
 
@@ -172,17 +148,17 @@ static void test_a_folder_that_cannot_be_written(void **state)
 {
     (void)state;
     const char *const program[] = {"/bin/sh", "-c", "echo fine", NULL};
-    s->it.role = "worker/../../../no/such"; /* nor does a name lead out of its folder */
-    helper_executor_start(&s->executor, &s->it, &(helper_start){.program = program});
-    assert_int_equal(helper_executor_wait(&s->executor, &s->it, 10000), 0);
-    char *log = helper_executor_read(&s->executor, "tfos-test-worker_.._.._.._no_such-0.log");
+    helper_now->it.role = "worker/../../../no/such"; /* nor does a name lead out of its folder */
+    helper_executor_start(&helper_now->executor, &helper_now->it, &(helper_start){.program = program});
+    assert_int_equal(helper_executor_wait(&helper_now->executor, &helper_now->it, 10000), 0);
+    char *log = helper_executor_read(&helper_now->executor, "tfos-test-worker_.._.._.._no_such-0.log");
     assert_string_equal(log, "fine\n");
     free(log);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, helper_scene_open, helper_scene_close)
     const struct CMUnitTest tests[] = {
         TEST(test_a_flood),
         TEST(test_rotation),

@@ -21,6 +21,7 @@ public final class NodeStarter {
     final List<String> includes;
     final Map<String, String> environment;
     final List<Broadcast<PythonBroadcast>> broadcasts;
+    final String gpuResource;
 
     /**
      * @param ticket what the coordinator's client made for the nodes; the cluster key is inside
@@ -30,6 +31,7 @@ public final class NodeStarter {
      * @param includes names of zip and egg files among Spark's files that are to be on the path of Python
      * @param environment of the node's program, as for Spark's Python workers
      * @param broadcasts that the function uses
+     * @param gpuResource the name under which Spark hands out GPUs: {@code gpu}
      */
     public NodeStarter(
             byte[] ticket,
@@ -38,7 +40,8 @@ public final class NodeStarter {
             String packageFile,
             List<String> includes,
             Map<String, String> environment,
-            List<Broadcast<PythonBroadcast>> broadcasts) {
+            List<Broadcast<PythonBroadcast>> broadcasts,
+            String gpuResource) {
         this.ticket = ticket;
         this.cores = cores;
         this.detach = detach;
@@ -46,6 +49,7 @@ public final class NodeStarter {
         this.includes = includes;
         this.environment = environment;
         this.broadcasts = broadcasts;
+        this.gpuResource = gpuResource;
     }
 
     /** Submits the job for {@code count} nodes from {@code firstIndex} on, and does not wait for it. */

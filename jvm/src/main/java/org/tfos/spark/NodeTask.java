@@ -49,6 +49,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private final ArrayList<String> includes;
     private final HashMap<String, String> environment;
     private final ArrayList<Broadcast<PythonBroadcast>> broadcasts;
+    private final String gpuResource;
 
     NodeTask(NodeStarter starter) {
         ticket = starter.ticket;
@@ -58,6 +59,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         includes = new ArrayList<>(starter.includes);
         environment = new HashMap<>(starter.environment);
         broadcasts = new ArrayList<>(starter.broadcasts);
+        gpuResource = starter.gpuResource;
     }
 
     @Override
@@ -100,7 +102,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
                 .put(Protocol.SPARK, Json.of(sparkOfChild()))
                 .put(Protocol.ENVIRONMENT, environmentOfChild(ourPackage, threads))
                 .put(Protocol.WORK_FOLDER, logFolder(env).toString());
-        ResourceInformation gpus = context.resourcesJMap().get("gpu");
+        ResourceInformation gpus = context.resourcesJMap().get(gpuResource);
         if (gpus != null) {
             message.put(Protocol.GPUS, String.join(",", gpus.addresses())).put(Protocol.GPU_SOURCE, "spark");
         }

@@ -47,6 +47,14 @@ public final class Slots {
     }
 
     /**
+     * The same, where each task also gets some of a resource, such as GPUs: an executor runs no more tasks than it has
+     * of that.
+     */
+    public static Slots configured(JavaSparkContext context, String resource) {
+        return configured(context.master(), key -> context.getConf().get(key, null), resource);
+    }
+
+    /**
      * Cores for the threads of one node, when {@code nodes} are started: what {@code spark.task.cpus} says if it is
      * set; else all cores that the application has or will have, divided evenly among the nodes, and never more than
      * one executor has. While no executor is there, {@code spark.executor.cores} counts, or one.
@@ -83,6 +91,36 @@ public final class Slots {
         return fewerCores ? byCores : byExecutors;
     }
 
+    static Slots configured(String master, UnaryOperator<String> conf, String resource) {
+        Slots byCores = configured(master, conf);
+        long each = number(conf, "spark.executor.resource." + resource + ".amount", -1);
+        String task = conf.apply("spark.task.resource." + resource + ".amount");
+        long executors = executorsOf(master, conf);
+        if (each < 0 || task == null || executors < 0) {
+            return byCores;
+        }
+        long slots = executors * (long) (each / Double.parseDouble(task.trim()));
+        String reason = "there are at most " + executors + " executors, spark.executor.resource." + resource
+                + ".amount is " + each + " and spark.task.resource." + resource + ".amount is " + task.trim();
+        return byCores.most >= 0 && byCores.most <= slots ? byCores : new Slots(slots, reason);
+    }
+
+    /** The most executors that there can be; -1 if the configuration does not say. */
+    private static long executorsOf(String master, UnaryOperator<String> conf) {
+        Matcher localCluster = LOCAL_CLUSTER.matcher(master);
+        if (localCluster.matches()) {
+            long cores = Long.parseLong(localCluster.group(2));
+            long each = Math.min(cores, number(conf, "spark.executor.cores", cores));
+            return each == 0 ? 0 : Long.parseLong(localCluster.group(1)) * (cores / each);
+        }
+        if (Boolean.parseBoolean(conf.apply("spark.dynamicAllocation.enabled"))) {
+            long most = number(conf, "spark.dynamicAllocation.maxExecutors", -1);
+            return most == Integer.MAX_VALUE ? -1 : most;
+        }
+        boolean counted = master.equals("yarn") || master.startsWith("k8s://");
+        return counted ? number(conf, "spark.executor.instances", 2) : -1;
+    }
+
     private static Slots unknown() {
         return new Slots(-1, UNKNOWN);
     }
@@ -90,11 +128,10 @@ public final class Slots {
     private static Slots byExecutors(String master, UnaryOperator<String> conf) {
         Matcher localCluster = LOCAL_CLUSTER.matcher(master);
         if (localCluster.matches()) {
-            long workers = Long.parseLong(localCluster.group(1));
             long cores = Long.parseLong(localCluster.group(2));
             long each = Math.min(cores, number(conf, "spark.executor.cores", cores));
-            long executors = each == 0 ? 0 : workers * (cores / each);
-            return new Slots(executors * (each / taskCpus(conf)), "spark.master is " + master + withTaskCpus(conf));
+            long slots = executorsOf(master, conf) * (each / taskCpus(conf));
+            return new Slots(slots, "spark.master is " + master + withTaskCpus(conf));
         }
         if (Boolean.parseBoolean(conf.apply("spark.dynamicAllocation.enabled"))) {
             return byCount("spark.dynamicAllocation.maxExecutors", -1, master, conf);

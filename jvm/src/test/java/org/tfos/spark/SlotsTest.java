@@ -48,6 +48,25 @@ class SlotsTest {
         assertEquals(reason, slots.reason());
     }
 
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', value = {
+        "yarn | executor.instances=3 executor.cores=8 executor.resource.gpu.amount=4 task.resource.gpu.amount=2 | 6 "
+                + "| there are at most 3 executors, spark.executor.resource.gpu.amount is 4 and "
+                + "spark.task.resource.gpu.amount is 2",
+        "local-cluster[2,4,1024] | executor.resource.gpu.amount=1 task.resource.gpu.amount=0.5 | 4 "
+                + "| there are at most 2 executors, spark.executor.resource.gpu.amount is 1 and "
+                + "spark.task.resource.gpu.amount is 0.5",
+        "yarn | executor.instances=3 executor.resource.gpu.amount=4 task.resource.gpu.amount=1 | 3 "
+                + "| spark.executor.instances is 3 and spark.executor.cores is 1",
+        "spark://host:7077 | executor.resource.gpu.amount=4 task.resource.gpu.amount=1 | -1 | ''",
+        "yarn | executor.instances=3 | 3 | spark.executor.instances is 3 and spark.executor.cores is 1",
+    })
+    void resourcesMayBeFewer(String master, String conf, long most, String reason) {
+        Slots slots = Slots.configured(master, conf(conf)::get, "gpu");
+        assertEquals(most, slots.most());
+        assertEquals(reason, slots.reason());
+    }
+
     @Test
     void starIsEveryProcessor() {
         assertEquals(Runtime.getRuntime().availableProcessors(), Slots.configured("local[*]", key -> null).most());
