@@ -6,22 +6,21 @@
 /* Fills in the options from keywords; the words and the payload come later. */
 static bool parse(PyObject *args, PyObject *keywords, tfos__python_cluster_options *out)
 {
-    static char *names[] = {"nodes",       "program",     "payload",        "context",    "host",
-                            "ps",          "master",      "evaluator",      "parallel",   "no_barrier",
-                            "spark_feeds", "native_ps",   "native_workers", "keep_port",  "gpus",
-                            "attempt",     "timeout_ms",  "slots",          "slots_most", "slots_reason",
-                            "environment", "tensorboard", "settings",       "command",    "folder",
-                            NULL};
+    static char *names[] = {"nodes",          "program",      "payload",     "context",     "host",        "ps",
+                            "master",         "evaluator",    "parallel",    "no_barrier",  "spark_feeds", "native_ps",
+                            "native_workers", "keep_port",    "gpus",        "attempt",     "timeout_ms",  "slots",
+                            "slots_most",     "slots_reason", "environment", "tensorboard", "settings",    "command",
+                            "folder",         "all_gpus",     NULL};
     tfos_cluster_options *options = &out->options;
     PyObject **words = out->from;
     int evaluator = 0, parallel = 0, no_barrier = 0, spark_feeds = 0, native_ps = 0, native_workers = 0, keep_port = 0;
     long long timeout_ms = options->timeout_ms, slots = options->slots, slots_most = options->slots_most;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOzz:Cluster", names, &options->nodes,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "iOy*s|$zizpppppppiiLLLzOOOzzi:Cluster", names, &options->nodes,
                                      &words[0], &out->payload, &options->context, &options->host, &options->ps,
                                      &options->master, &evaluator, &parallel, &no_barrier, &spark_feeds, &native_ps,
                                      &native_workers, &keep_port, &options->gpus, &options->attempt, &timeout_ms,
                                      &slots, &slots_most, &options->slots_reason, &words[1], &words[2], &words[3],
-                                     &options->command, &options->folder)) {
+                                     &options->command, &options->folder, &options->all_gpus)) {
         return false;
     }
     options->evaluator = evaluator;

@@ -219,6 +219,12 @@ static PyObject *driver_ask_status(driver_object *self, PyObject *unused)
     return make_call(self, tfos_driver_ask_status);
 }
 
+static PyObject *driver_ask_results(driver_object *self, PyObject *unused)
+{
+    (void)unused;
+    return make_call(self, tfos_driver_ask_results);
+}
+
 static PyObject *driver_await_tensorboard(driver_object *self, PyObject *unused)
 {
     (void)unused;
@@ -316,6 +322,7 @@ static PyType_Slot driver_slots[] = {
                                     {"report_context_end", (PyCFunction)driver_report_context_end, METH_VARARGS, NULL},
                                     {"await_nodes", (PyCFunction)driver_await_nodes, METH_NOARGS, NULL},
                                     {"ask_status", (PyCFunction)driver_ask_status, METH_NOARGS, NULL},
+                                    {"ask_results", (PyCFunction)driver_ask_results, METH_NOARGS, NULL},
                                     {"await_tensorboard", (PyCFunction)driver_await_tensorboard, METH_NOARGS, NULL},
                                     {"finish", (PyCFunction)driver_finish, METH_VARARGS, NULL},
                                     {"open_feed", (PyCFunction)driver_open_feed, METH_VARARGS, NULL},

@@ -164,7 +164,7 @@ static PyObject *wrap_result(const tfos_call_result *result, const tfos_part *pa
     size_t at = 0;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < count; i++) {
-        if (parts[i].merge != TFOS_MERGE_GATHER && parts[i].merge != TFOS_MERGE_GATHER_WEIGHTED) {
+        if (!tfos_merge_gathers(parts[i].merge)) {
             continue;
         }
         size_t row_bytes = tfos_element_bytes(parts[i].element);
@@ -197,16 +197,21 @@ static PyObject *make_call(tfos_group *group, const tfos_part *parts, size_t cou
     return wrapped;
 }
 
-/* call(parts, weight, root, about) → (weight of all, contributors, [(rows, bytes) of what was gathered]). */
+/* call(parts, weight, root, about, wire) → (weight of all, contributors, [(rows, bytes) of what was gathered]). */
 static PyObject *group_call(group_object *self, PyObject *args)
 {
     PyObject *list;
+    const char *wire;
     long long root;
+    tfos_error error;
     tfos_group *group = group_of(self);
     tfos_call_options options = interruptible();
     if (group == NULL ||
-        !PyArg_ParseTuple(args, "O!dLz:call", &PyList_Type, &list, &options.weight, &root, &options.about)) {
+        !PyArg_ParseTuple(args, "O!dLzs:call", &PyList_Type, &list, &options.weight, &root, &options.about, &wire)) {
         return NULL;
+    }
+    if (tfos_element_parse(wire, &options.wire, &error) != TFOS_OK) {
+        return tfos__python_raise(&error);
     }
     options.root = root >= 0 ? (size_t)root : SIZE_MAX;
     size_t count = (size_t)PyList_Size(list);
@@ -295,24 +300,36 @@ static PyType_Slot group_slots[] = {
     {0, NULL},
 };
 
-/* The words for merges, in the order of their numbers. */
-static PyObject *list_merges(void)
+static const char *merge_name(int number)
 {
-    PyObject *words = PyTuple_New(TFOS_MERGE_GATHER_WEIGHTED + 1);
-    for (int i = 0; words != NULL && i <= TFOS_MERGE_GATHER_WEIGHTED; i++) {
-        PyObject *word = PyUnicode_FromString(tfos_merge_name((tfos_merge)i));
+    return tfos_merge_name((tfos_merge)number);
+}
+
+static const char *element_name(int number)
+{
+    return tfos_element_name((tfos_element)number);
+}
+
+/* The words of an enum, in the order of their numbers, as a tuple of the module's. */
+static int add_words(PyObject *module, const char *name, const char *(*word_of)(int number), int last)
+{
+    PyObject *words = PyTuple_New(last + 1);
+    for (int i = 0; words != NULL && i <= last; i++) {
+        PyObject *word = PyUnicode_FromString(word_of(i));
         if (word == NULL || PyTuple_SetItem(words, i, word) != 0) {
             Py_CLEAR(words);
         }
     }
-    return words;
+    int status = words != NULL ? PyModule_AddObjectRef(module, name, words) : -1;
+    Py_XDECREF(words);
+    return status;
 }
 
 int tfos__python_add_group(PyObject *module)
 {
-    PyObject *merges = list_merges();
-    int status = merges != NULL ? PyModule_AddObjectRef(module, "MERGES", merges) : -1;
-    Py_XDECREF(merges);
-    return status == 0 ? tfos__python_add_type(module, "Group", sizeof(group_object), group_slots, true, &group_type)
-                       : -1;
+    if (add_words(module, "MERGES", merge_name, TFOS_MERGE_GATHER_WEIGHTED) != 0 ||
+        add_words(module, "ELEMENTS", element_name, TFOS_ELEMENT_INT64) != 0) {
+        return -1;
+    }
+    return tfos__python_add_type(module, "Group", sizeof(group_object), group_slots, true, &group_type);
 }

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import _check, _feeding, _inference, _report, _spark
+from . import _check, _feeding, _inference, _report, _returned, _spark
 from ._session import Session, TFClusterError
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
@@ -164,6 +164,13 @@ class TFCluster:
         are those of the end; while it feeds, they are those of the last heartbeat."""
         return _report.make(self._session, self._fed_until)
 
+    def results(self) -> list[_returned.NodeResult]:
+        """What the programs have left behind, for each node in the order of the cluster: (role, index, host, state,
+        value, history, failure, problem). value is what map_fun returned, history what it has reported with ctx.report
+        or keras.ReportProgress. Of nodes that have ended well; of others there is neither, and failure says why. After
+        a restart, what was returned before it is gone."""
+        return _returned.collect(self._session)
+
     def _check_fed(self, what: str, feed_timeout: Any, qname: Any, input_mapping: Any, columns: Any) -> int:
         """Checks what train and inference have in common; returns the timeout in ms."""
         if self.input_mode != InputMode.SPARK:
@@ -295,9 +302,16 @@ def run(
 
 
 def start(
-    sc: Any, function: Any, args: Any, meta: dict[str, Any], options: dict[str, Any], on_driver: range, restarts: int
+    sc: Any,
+    function: Any,
+    args: Any,
+    meta: dict[str, Any],
+    options: dict[str, Any],
+    on_driver: range = range(0),
+    restarts: int = 0,
+    gpu_resource: str = "gpu",
 ) -> Session:
-    """Starts the nodes of a cluster or of TFParallel, and does not wait."""
+    """Starts the nodes of a cluster, of TFParallel or of a runner, and does not wait."""
     _spark.install(sc)
     payload, broadcasts = _spark.pickle_for_nodes(sc, (function, args))
     context = meta | {
@@ -314,7 +328,7 @@ def start(
         "settings": _spark.settings(sc) or None,
         "folder": sc._temp_dir,  # logs of nodes on the driver; Spark removes it with the application
     }
-    return Session(sc, common | options, broadcasts, on_driver, restarts)
+    return Session(sc, common | options, broadcasts, on_driver, restarts, gpu_resource)
 
 
 def _check_mode(sc: Any, input_mode: int, driver_ps_nodes: bool, eval_node: bool) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from . import TFNode
+from . import TFNode, _progress
 
 
 class TFNodeContext:
@@ -62,6 +62,27 @@ class TFNodeContext:
     ) -> "TFNode.DataFeed":
         """TFNode.DataFeed of this node."""
         return TFNode.DataFeed(self.mgr, train_mode, qname_in, qname_out, input_mapping)
+
+    def report(
+        self,
+        step: int | None = None,
+        epoch: int | None = None,
+        loss: Any = None,
+        *,
+        rows: int | None = None,
+        every_node: bool = False,
+        **metrics: Any,
+    ) -> None:
+        """Reports the progress of this program: to the driver, where the chief's reports are lines, to the status page,
+        and to cluster.results(). As often as it likes: what comes faster than node.report_ms is kept in the history.
+
+        step, rows   since the beginning, from which steps and rows per second are computed
+        epoch        from 1
+        loss         and whatever else is given by name: numbers, NaN among them
+        every_node   a line on the driver also if this is not the chief
+        """
+        values = metrics if loss is None else {"loss": loss} | metrics
+        _progress.report(values, step=step, epoch=epoch, rows=rows, aloud=every_node)
 
     def release_port(self) -> None:
         """TFNode.release_port for this node."""

@@ -7,6 +7,8 @@ keras        synchronous training of a Keras model on all workers
 collective   what it is made of: all-reduce and its relatives
 records      TFRecord files of tf.train.Example and SequenceExample as NumPy and Arrow columns
 util, gpu_info, compat   small helpers of programs
+
+MirroredStrategyRunner   trains with a plain training function on several Spark tasks
 """
 
 import atexit as _atexit
@@ -16,7 +18,7 @@ from . import _native
 
 __version__: str = _native.version
 __all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "gpu_info", "keras", "records"]
-__all__ += ["util", "__version__"]
+__all__ += ["util", "MirroredStrategyRunner", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)
@@ -24,6 +26,8 @@ _atexit.register(_native.log_stop)
 
 def __getattr__(name: str) -> object:
     """Modules are imported when they are first used: a node starts without NumPy and PySpark."""
+    if name == "MirroredStrategyRunner":
+        return _importlib.import_module("._runner", __name__).MirroredStrategyRunner
     if name in __all__:
         return _importlib.import_module("." + name, __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,6 +23,7 @@ import traceback
 import types
 from typing import Any, NoReturn
 
+from . import _progress, _returned
 from .TFSparkNode import TFNodeContext
 
 
@@ -31,12 +32,14 @@ class Supervisor:
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
+        self._lock = threading.Lock()  # any thread may report
         os.set_inheritable(descriptor, False)
 
     def tell(self, **event: Any) -> None:
         line = json.dumps(event).encode() + b"\n"
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+        with self._lock:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
 
     def ask(self, **event: Any) -> dict[str, Any]:
         self.tell(**event)
@@ -228,7 +231,8 @@ def run(supervisor: Supervisor) -> None:
     function, args = load_payload(int(os.environ["TFOS_PAYLOAD_FD"]))
     if isinstance(args, list):
         sys.argv = args
-    function(args, make_context(driver, node, supervisor))
+    _progress.connect(supervisor.tell)
+    _returned.hand_over(function(args, make_context(driver, node, supervisor)), supervisor)
 
 
 def report(supervisor: Supervisor, error: BaseException) -> int:
@@ -308,7 +312,8 @@ def run_to_end(supervisor: Supervisor) -> int:
 def main() -> None:
     faulthandler.enable()
     supervisor = Supervisor(int(os.environ["TFOS_REPORT_FD"]))
-    os.set_inheritable(int(os.environ["TFOS_PAYLOAD_FD"]), False)
+    for name in ("TFOS_PAYLOAD_FD", "TFOS_RESULT_FD"):
+        os.set_inheritable(int(os.environ[name]), False)
     leave(run_to_end(supervisor))
 
 

@@ -1,128 +1,43 @@
 """What `keras.distributed` does to a model while it is fitted: hooks on the instance, which are gone afterwards.
 
-A step: `train_step` tells how much its batch counts (rows, as a rule), and `apply` of each optimizer merges the
-gradients of all workers by that before anything else is done with them. An epoch: a worker whose data has ended joins,
-and takes part in the steps of the others without a batch of its own; when all have joined, everything that training
-changes is brought from the one that went on for longest. Then metrics are those of all, and validation begins.
+A step: `train_step` begins to count its batch (`_keras_count.py`), and `apply` of each optimizer merges the gradients
+of all workers by that before anything else is done with them (`_keras_gradients.py`). An epoch: a worker whose data has
+ended joins, and takes part in the steps of the others without a batch of its own; when all have joined, everything that
+training changes is brought from the one that went on for longest. Then metrics are those of all, and validation begins.
 """
 
 import contextlib
-import contextvars
-import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _ops, collective
-
-# How much the batch of the step that is being traced, or run, counts: a number or a scalar; None: in no step.
-_weight: contextvars.ContextVar[Any] = contextvars.ContextVar("tfos_weight", default=None)
-
-
-# ---- gradients ----
-
-
-def merge_gradients(gradients: list[Any], op: str, weight: Any, about: str) -> list[Any]:
-    """The gradients of all workers, as one call: dense ones merged, slices gathered. None stays None."""
-    import tensorflow as tf
-
-    tensors: list[Any] = []
-    merges: list[str] = []
-    for gradient in gradients:
-        if isinstance(gradient, tf.IndexedSlices):
-            tensors += [gradient.values, gradient.indices]
-            merges += [{"sum": "gather", "weighted mean": "weighted gather"}[op], "gather"]
-        elif gradient is not None:
-            tensors.append(gradient)
-            merges.append(op)
-    merged = iter(_ops.merge(tensors, merges, weight, about=about)[1])
-    return [
-        None
-        if gradient is None
-        else tf.IndexedSlices(next(merged), next(merged), gradient.dense_shape)
-        if isinstance(gradient, tf.IndexedSlices)
-        else next(merged)
-        for gradient in gradients
-    ]
-
-
-def _tensors_of(gradients: list[Any]) -> list[Any]:
-    return [getattr(gradient, "values", gradient) for gradient in gradients if gradient is not None]
-
-
-class Optimizers:
-    """The optimizers of a model, each with an `apply` that merges first."""
-
-    def __init__(self, model: Any, op: str):
-        self._op = op
-        self._restore: list[Callable[[], None]] = []
-        for number, optimizer in enumerate(optimizers_of(model)):
-            self._hook(optimizer, f"gradients {number}")
-
-    def _hook(self, optimizer: Any, about: str) -> None:
-        import tensorflow as tf
-
-        name = "apply" if hasattr(optimizer, "apply") else "apply_gradients"
-        original = getattr(optimizer, name)
-
-        def apply(gradients: Any, variables: Any = None, **options: Any) -> Any:
-            weight = _weight.get()
-            pairs = list(gradients)
-            if name == "apply_gradients":
-                pairs, variables = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-            merged = merge_gradients(pairs, self._op, 1.0 if weight is None else weight, about)
-            # Behind all of them: what the optimizer counts by itself is not to be counted in a step that fails.
-            with tf.control_dependencies([] if tf.executing_eagerly() else _tensors_of(merged)):
-                if name == "apply_gradients":
-                    return original(list(zip(merged, variables)), **options)
-                return original(merged, variables, **options)
-
-        self._restore.append(override(optimizer, name, apply))
-
-    def release(self) -> None:
-        for restore in self._restore:
-            restore()
-
-
-def optimizers_of(model: Any) -> list[Any]:
-    """The one that it was compiled with, and those of a program's own train_step."""
-    found = [model.optimizer]
-    for _, value in sorted(vars(model).items()):
-        if hasattr(value, "apply_gradients") and hasattr(value, "learning_rate"):
-            found.append(value)
-    unique = {id(each): each for each in found if each is not None}
-    inner = {id(getattr(each, "inner_optimizer", None)) for each in unique.values()}
-    return [each for key, each in unique.items() if key not in inner]
-
-
-def override(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    """Puts an attribute on an instance, past whatever it does with attributes; returns what takes it away again."""
-    had = name in vars(owner)
-    before = vars(owner).get(name)
-    object.__setattr__(owner, name, value)
-
-    def restore() -> None:
-        if had:
-            object.__setattr__(owner, name, before)
-        else:
-            with contextlib.suppress(AttributeError):
-                object.__delattr__(owner, name)
-
-    return restore
-
+from . import _keras_count, _ops, collective
+from ._keras_gradients import Optimizers, optimizers_of, override
+from ._keras_state import assign_all, broadcast, means_of, tell_all, values_of, variables_of
 
 # ---- a model ----
+
+
+class Merging(NamedTuple):
+    """How gradients are merged: what was given to `distributed`."""
+
+    op: str  # "mean" or "sum"
+    weight: Callable[[Any], Any] | None  # how much a batch counts
+    strict: bool  # nobody has said it: what cannot be known is an error
+    accumulate: int  # so many batches at once
+    wire: str  # as what gradients travel from host to host
 
 
 class Fitting:
     """One call of `fit`."""
 
-    def __init__(self, model: Any, op: str, weigh: Callable[[Any], Any]):
+    def __init__(self, keras: Any, model: Any, merging: Merging):
         import tensorflow as tf
 
+        self._keras = keras
         self._model = model
-        self._weigh = weigh
+        self._merging = merging
         self._in_step = False
         self._joined = False  # this epoch
         self._last_logs: Any = None
@@ -132,9 +47,10 @@ class Fitting:
         self._metric_names: set[str] = set()
         with tf.init_scope():
             self._rows = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="tfos_rows")
-        self._optimizers = Optimizers(model, op)
+        self._optimizers = Optimizers(model, merging.op, merging.wire, merging.accumulate)
         self._restore = [
             override(model, "train_step", self._train_step(model.train_step)),
+            override(model, "test_step", self._test_step(model.test_step)),
             override(model, "make_train_function", self._make_train_function(model.make_train_function)),
             override(model, "make_test_function", self._make_test_function(model.make_test_function)),
             override(model, "get_metrics_result", self._get_metrics_result(model.get_metrics_result)),
@@ -153,15 +69,23 @@ class Fitting:
         def train_step(data: Any) -> Any:
             import tensorflow as tf
 
-            weight = tf.cast(self._weigh(data), tf.float64)
-            self._rows.assign_add(tf.cast(rows_of(data), tf.float64))
-            before = _weight.set(weight)
-            try:
-                return original(data)
-            finally:
-                _weight.reset(before)
+            how = self._merging
+            with _behind(data):
+                rows = rows_of(data)
+                self._rows.assign_add(tf.cast(rows, tf.float64))
+                weight = None if how.weight is None else how.weight(data)
+                step = _keras_count.Step(self._keras, self._model, rows, how.op, weight, how.strict)
+                with _keras_count.taking(step), self._optimizers.batch():
+                    return original(data)
 
         return train_step
+
+    def _test_step(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def test_step(data: Any) -> Any:
+            with _behind(data):
+                return original(data)
+
+        return test_step
 
     def _make_train_function(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def make_train_function(force: bool = False) -> Any:
@@ -198,6 +122,7 @@ class Fitting:
             import tensorflow as tf
 
             self._last_test_logs = None
+            _forget_length(getattr(self._model, "_eval_data_handler", None))
             made = original(force)
             test = made or self._model.test_function
 
@@ -206,9 +131,10 @@ class Fitting:
                     try:
                         self._last_test_logs = test(iterator)
                     except (StopIteration, tf.errors.OutOfRangeError):
-                        if not hasattr(self._model, "stop_evaluating"):
-                            raise
-                        self._model.stop_evaluating = True
+                        if hasattr(self._model, "stop_evaluating"):
+                            self._model.stop_evaluating = True
+                        elif self._last_test_logs is not None:
+                            raise  # which is the end for tf_keras; without rows, it comes here once more
                         self._last_test_logs = self._last_test_logs or self._model.get_metrics_result()
                     return self._last_test_logs
 
@@ -234,14 +160,14 @@ class Fitting:
                 return original()
             self.finish_epoch()
             variables = [variable for metric in self._model.metrics for variable in metric.variables]
-            before = _values_of(variables)
-            _assign_all(variables, _sum_of_all(variables, before))
+            before = values_of(variables)
+            assign_all(variables, _sum_of_all(variables, before))
             try:
                 result = {name: np.asarray(value) for name, value in original().items()}
                 self._metric_names = set(result)
                 return result
             finally:
-                _assign_all(variables, before)
+                assign_all(variables, before)
 
         return get_metrics_result
 
@@ -250,7 +176,7 @@ class Fitting:
     def begin(self) -> None:
         """Every worker begins with what the first one has."""
         variables = self._state() + self._averaged() + self._kept()
-        _assign_all(variables, collective.broadcast(_values_of(variables)))
+        broadcast(variables)
 
     def begin_epoch(self) -> None:
         self._joined = False
@@ -262,12 +188,13 @@ class Fitting:
         if self._joined:
             return
         self._joined = True
+        self._optimizers.flush()
         last = collective.join()
         changed = self._state() + self._kept()
-        _assign_all(changed, collective.broadcast(_values_of(changed), root=last))
+        broadcast(changed, root=last)
         means, rows = self._averaged(), float(self._rows)
         if means and collective.allreduce(rows, "sum") > 0:
-            _assign_all(means, collective.allreduce(_values_of(means), "weighted_mean", rows))
+            assign_all(means, collective.allreduce(values_of(means), "weighted_mean", rows))
 
     def take_logs(self, logs: dict[str, Any]) -> None:
         """Before the callbacks of the program hear of the end of an epoch: the flag is theirs again, and logs that are
@@ -281,7 +208,7 @@ class Fitting:
         own += [] if {name[4:] for name in validation} == self._metric_names else validation
         values = {name: float(logs[name]) for name in own if np.ndim(logs[name]) == 0}
         said = tell_all((float(self._rows), values, sorted(logs)))
-        logs.update(_means_of(said))
+        logs.update(means_of(said))
         # Who has had no rows has made up logs, and may have others than a step of the program's gives.
         names = next((names for rows, _, names in said if rows > 0), sorted(logs))
         for name in set(logs) - set(names):
@@ -294,7 +221,7 @@ class Fitting:
     # ---- variables ----
 
     def _state(self) -> list[Any]:
-        optimizers = [variable for each in optimizers_of(self._model) for variable in _variables_of(each)]
+        optimizers = [variable for each in optimizers_of(self._model) for variable in variables_of(each)]
         return [*self._model.trainable_variables, *optimizers]
 
     def _averaged(self) -> list[Any]:
@@ -302,20 +229,6 @@ class Fitting:
 
     def _kept(self) -> list[Any]:
         return [each for each in self._model.non_trainable_weights if "float" not in str(each.dtype)]
-
-
-def _variables_of(optimizer: Any) -> list[Any]:
-    variables = optimizer.variables
-    return list(variables() if callable(variables) else variables)
-
-
-def _values_of(variables: list[Any]) -> list[Any]:
-    return [np.asarray(each) for each in variables]
-
-
-def _assign_all(variables: list[Any], values: list[Any]) -> None:
-    for variable, value in zip(variables, values):
-        variable.assign(value)
 
 
 def _sum_of_all(variables: list[Any], values: list[Any]) -> list[Any]:
@@ -327,14 +240,19 @@ def _sum_of_all(variables: list[Any], values: list[Any]) -> list[Any]:
     return [next(of[kind]) for kind in kinds]
 
 
-def _means_of(said: list[tuple[float, dict[str, float], Any]]) -> dict[str, float]:
-    """Of (rows, values, …) of each worker the mean of each value over the rows of those that have it."""
-    means = {}
-    for name in sorted({name for _, values, _ in said for name in values}):
-        of = [(rows, values[name]) for rows, values, _ in said if name in values and rows > 0]
-        if of:
-            means[name] = sum(rows * value for rows, value in of) / sum(rows for rows, _ in of)
-    return means
+def _forget_length(handler: Any) -> None:
+    """So that tf_keras does not cap validation at the length that it had before."""
+    if hasattr(handler, "_infer_steps"):
+        handler._inferred_steps = handler._infer_steps(handler._steps_per_epoch, handler._dataset)
+
+
+def _behind(data: Any) -> Any:
+    """Within this, everything waits for the data: at the end of a dataset a step begins, too, and what needs no row,
+    such as the count of a metric, would be done."""
+    import tensorflow as tf
+
+    leaves = [leaf for leaf in tf.nest.flatten(data, expand_composites=True) if tf.is_tensor(leaf)]
+    return tf.control_dependencies([] if tf.executing_eagerly() else leaves)
 
 
 def rows_of(data: Any) -> Any:
@@ -347,14 +265,6 @@ def rows_of(data: Any) -> Any:
 
 
 # ---- arguments ----
-
-
-def tell_all(what: Any) -> list[Any]:
-    """What each worker says, as far as JSON can say it."""
-    mine = np.frombuffer(json.dumps(what, sort_keys=True, default=str).encode(), np.uint8).astype(np.int32)
-    codes, lengths = collective.allgather([mine, np.array([len(mine)], np.int32)])
-    ends = np.cumsum(lengths)
-    return [json.loads(codes[end - length : end].astype(np.uint8).tobytes()) for end, length in zip(ends, lengths)]
 
 
 def compare(what: dict[str, Any]) -> None:

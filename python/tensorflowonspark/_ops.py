@@ -28,7 +28,7 @@ def library() -> Any:
 
 
 @functools.cache
-def _token() -> Any:
+def token() -> Any:
     """The variable whose handle keeps calls in their order, also across functions. Made when it is first needed: before
     that a program may still say how many threads TensorFlow is to have."""
     import tensorflow as tf
@@ -38,7 +38,12 @@ def _token() -> Any:
 
 
 def merge(
-    tensors: Sequence[Any], merges: Sequence[str], weight: Any = 1.0, root: int = 0, about: str = ""
+    tensors: Sequence[Any],
+    merges: Sequence[str],
+    weight: Any = 1.0,
+    root: int = 0,
+    about: str = "",
+    wire: str = "float32",
 ) -> tuple[Any, list[Any]]:
     """One call of all workers: (the weight of all, what became of each tensor). `weight` is a number or a scalar."""
     import tensorflow as tf
@@ -48,17 +53,25 @@ def merge(
     op = ops.tfos_merge_rows if gathers else ops.tfos_merge
     with tf.device("CPU"):
         weights, merged = op(
-            token=_token().handle,
+            token=token().handle,
             weight=tf.cast(weight, tf.float64),
             tensors=list(tensors),
             merges=[_native.MERGES.index(each) for each in merges],
             root=root,
             about=about,
+            wire=_native.ELEMENTS.index(check_wire(wire)),
         )
     for tensor, result, each in zip(tensors, merged, merges) if gathers else ():
         if each not in _GATHERED:
             result.set_shape(tensor.shape)  # what a function of shapes in C cannot know
     return weights, list(merged)
+
+
+def check_wire(wire: str) -> str:
+    """What sums may travel as from host to host."""
+    if wire not in ("float32", "float16", "bfloat16"):
+        raise ValueError(f"wire is 'float32', 'float16' or 'bfloat16', found {wire!r}")
+    return wire
 
 
 def _gradient(op: Any, *gradients: Any) -> list[Any]:
@@ -75,7 +88,8 @@ def _gradient(op: Any, *gradients: Any) -> list[Any]:
     counts = [tf.cast(weight != 0, tf.float64)]
     about = op.get_attr("about").decode() + " (gradient)"
     kinds = ["sum"] * (len(outer) + 1) + ["gather"] * len(rows)
-    _, merged = merge([*outer, *counts, *rows], kinds, 1.0, about=about)
+    wire = _native.ELEMENTS[op.get_attr("wire")]
+    _, merged = merge([*outer, *counts, *rows], kinds, 1.0, about=about, wire=wire)
     contributors, all_rows = merged[len(outer)], iter(merged[len(outer) + 1 :])
     inner = []
     for each, gradient in zip(merges, merged):

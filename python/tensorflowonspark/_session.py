@@ -56,6 +56,7 @@ class Session:
         broadcasts: list[Any],
         on_driver: range = range(0),
         restarts: int = 0,
+        gpu_resource: str = "gpu",
     ):
         self.sc = sc
         self.nodes: list[dict[str, Any]] = []  # once ready: what READY says of each
@@ -65,6 +66,7 @@ class Session:
         self.over = threading.Event()  # for good: nothing is started any more
         self._fed = options["spark_feeds"]
         self._broadcasts = broadcasts
+        self._gpu_resource = gpu_resource  # as Spark calls it
         self._job: Any = None  # that starts the nodes
         self._lock = threading.RLock()  # a handler of a signal may come in while its thread has it
         self._calls: dict[int, queue.SimpleQueue[Any]] = {}
@@ -234,7 +236,7 @@ class Session:
             if not end:
                 _spark.install(self.sc)
                 seen["slots"] = _spark.slots_now(self.sc)
-                seen["slots_most"], seen["slots_reason"] = _spark.slots_configured(self.sc)
+                seen["slots_most"], seen["slots_reason"] = _spark.slots_configured(self.sc, self._gpu_resource)
                 seen["nodes_failure"] = self._job.failure() if self._job is not None else None
         except Exception as error:  # the context was stopped, or its JVM is gone
             seen["unanswered"] = text_of(error)
@@ -244,9 +246,8 @@ class Session:
     def _start_nodes(self, order: dict[str, Any]) -> None:
         indexes = range(order["index"], order["index"] + order["count"])
         try:
-            self._job = _spark.submit(
-                self.sc, order["title"], indexes, order["bytes"], self._broadcasts, detach=self._fed
-            )
+            submitted = (order["title"], indexes, order["bytes"], self._broadcasts)
+            self._job = _spark.submit(self.sc, *submitted, detach=self._fed, gpu_resource=self._gpu_resource)
         except Exception as error:  # raised again in the program's thread
             self.report_job(0, error)
 

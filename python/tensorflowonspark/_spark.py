@@ -123,9 +123,9 @@ def slots_now(sc: Any) -> int:
     return java(sc, "Slots").now(sc._jsc)
 
 
-def slots_configured(sc: Any) -> tuple[int, str]:
+def slots_configured(sc: Any, gpu_resource: str) -> tuple[int, str]:
     """The most tasks that Spark can ever run at a time, or -1, and where the number comes from."""
-    found = java(sc, "Slots").configured(sc._jsc)
+    found = java(sc, "Slots").configured(sc._jsc, gpu_resource)
     return found.most(), found.reason()
 
 
@@ -151,6 +151,7 @@ def submit(
     ticket: bytes,
     broadcasts: Sequence[Any],
     detach: bool,
+    gpu_resource: str,
 ) -> Any:
     """Submits the job that starts the nodes; returns an org.tfos.spark.SparkJob."""
     cores = java(sc, "Slots").coresOfNode(sc._jsc, len(indexes))
@@ -163,5 +164,6 @@ def submit(
         list(sc._python_includes),
         dict(environment),
         [broadcast._jbroadcast for broadcast in broadcasts],
+        gpu_resource,
     )
     return starter.submit(sc._jsc, name, indexes.start, len(indexes))

@@ -20,16 +20,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _ops
+from . import _native, _ops
 
 __all__ = ["allgather", "allreduce", "barrier", "broadcast", "join", "local_rank", "local_size", "rank", "shutdown"]
-__all__ += ["size"]
+__all__ += ["size", "token"]
 
 T = TypeVar("T")
 
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "weighted_mean": "weighted mean", "min": "min", "max": "max"}
 _WIDER = dict.fromkeys(("bool", "int8", "uint8", "int16", "uint16"), np.int32) | {"uint32": np.int64}
-_ELEMENTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
 
 
 def rank() -> int:
@@ -52,15 +51,17 @@ def local_size() -> int:
     return _ops.group().local_size
 
 
-def allreduce(value: T, op: str = "mean", weight: Any = 1.0) -> T:
+def allreduce(value: T, op: str = "mean", weight: Any = 1.0, wire: str = "float32") -> T:
     """The sum, mean, weighted_mean, min or max of what all workers have, element by element.
 
     weight   how much this worker counts, as a rule its rows: a weighted_mean is Σ weight · value / Σ weight. What a
              worker of weight 0 has is not read, whatever the op
+    wire     "bfloat16" or "float16": sums and means of float32 travel from host to host as these, in half the bytes and
+             less exact, and come out as the same bits on all workers all the same
     """
     if op not in _REDUCTIONS:
         raise ValueError(f"op is one of {', '.join(_REDUCTIONS)}, found {op!r}")
-    return _call(value, _REDUCTIONS[op], weight)
+    return _call(value, _REDUCTIONS[op], weight, wire=_ops.check_wire(wire))
 
 
 def broadcast(value: T, root: int = 0) -> T:
@@ -75,13 +76,21 @@ def allgather(value: T) -> T:
 
 def barrier() -> None:
     """Waits until every worker has come here."""
-    _ops.group().call([], 1.0, 0, "barrier")
+    _ops.group().call([], 1.0, 0, "barrier", "float32")
 
 
 def join() -> int:
     """For a worker whose data has ended: takes part in the calls of the others, without adding to them, until all have
     joined. Returns the rank of the one that did so last, whose state is the newest: to broadcast from."""
     return _ops.group().join()
+
+
+def token() -> Any:
+    """The variable by which TensorFlow keeps calls on tensors in their order. A module whose functions make calls must
+    have it as an attribute when it is exported, as all variables that its functions use: `self.token = token()`. A
+    process that loads such a module asks for it, too, before it does: this registers the ops with TensorFlow."""
+    _ops.library()
+    return _ops.token()
 
 
 def shutdown() -> None:
@@ -92,12 +101,12 @@ def shutdown() -> None:
 # ---- values ----
 
 
-def _call(value: T, merge: str, weight: Any = 1.0, root: int = 0) -> T:
+def _call(value: T, merge: str, weight: Any = 1.0, root: int = 0, wire: str = "float32") -> T:
     leaves: list[Any] = []
     rebuild = _flatten(value, leaves)
     if any(_is_tensor(leaf) for leaf in leaves) or _is_tensor(weight):
-        return rebuild(iter(_call_tensors(leaves, merge, weight, root)))
-    return rebuild(iter(_call_arrays(leaves, merge, float(weight), root)))
+        return rebuild(iter(_call_tensors(leaves, merge, weight, root, wire)))
+    return rebuild(iter(_call_arrays(leaves, merge, float(weight), root, wire)))
 
 
 def _flatten(value: Any, leaves: list[Any]) -> Callable[[Any], Any]:
@@ -127,7 +136,7 @@ def _is_tensor(value: Any) -> bool:
 # ---- NumPy ----
 
 
-def _call_arrays(leaves: list[Any], merge: str, weight: float, root: int) -> list[Any]:
+def _call_arrays(leaves: list[Any], merge: str, weight: float, root: int, wire: str) -> list[Any]:
     parts, made = [], []
     for leaf in leaves:
         array = np.asarray(leaf)
@@ -136,13 +145,13 @@ def _call_arrays(leaves: list[Any], merge: str, weight: float, root: int) -> lis
         if merge in ("min", "max", "broadcast", "gather"):  # which cannot make them too large
             array = array.astype(_WIDER.get(array.dtype.name, array.dtype))
         element = array.dtype.name
-        if element not in _ELEMENTS:
-            raise TypeError(f"expected numbers of type {', '.join(_ELEMENTS)}, found {element}")
+        if element not in _native.ELEMENTS:
+            raise TypeError(f"expected numbers of type {', '.join(_native.ELEMENTS)}, found {element}")
         array = np.asarray(array, order="C") if merge == "gather" else array.copy(order="C")
         made.append(array)
         raw = array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, np.uint8)
         parts.append((merge, element, array.shape, raw, None if merge == "gather" else raw))
-    _, _, gathered = _ops.group().call(parts, weight, root, None)
+    _, _, gathered = _ops.group().call(parts, weight, root, None, wire)
     if merge == "gather":
         made = [
             np.frombuffer(data, array.dtype).reshape(sum(rows), *array.shape[1:])
@@ -163,7 +172,7 @@ def _like(leaf: Any, array: np.ndarray) -> Any:
 # ---- tensors ----
 
 
-def _call_tensors(leaves: list[Any], merge: str, weight: Any, root: int) -> list[Any]:
+def _call_tensors(leaves: list[Any], merge: str, weight: Any, root: int, wire: str) -> list[Any]:
     import tensorflow as tf
 
     _ops.group()  # outside of the op, where Ctrl-C and errors are those of Python
@@ -177,7 +186,7 @@ def _call_tensors(leaves: list[Any], merge: str, weight: Any, root: int) -> list
             tensors.append(tf.convert_to_tensor(leaf))
         slots.append(len(kinds))
         merges += kinds
-    _, merged = _ops.merge(tensors, merges, weight, root)
+    _, merged = _ops.merge(tensors, merges, weight, root, wire=wire)
     results, at = [], iter(merged)
     for leaf, count in zip(leaves, slots):
         if count == 2:

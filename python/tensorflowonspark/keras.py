@@ -23,35 +23,96 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import _keras_fit, _ops
+from . import _check, _keras_count, _keras_fit, _keras_gradients, _keras_state, _ops
+from ._callback import Callback
+from ._keras_callbacks import BroadcastVariables, CheckpointOnChief, MetricAverage
+from ._progress import ReportEpochs, ReportProgress
 
-__all__ = ["distributed"]
+__all__ = ["BroadcastVariables", "CheckpointOnChief", "DistributedOptimizer", "MetricAverage", "ReportProgress"]
+__all__ += ["distributed"]
 
 _log = logging.getLogger("tensorflowonspark")
+
+_OPS = ("mean", "sum")
 
 # Arguments of fit that every worker must give alike.
 _AGREED = ("epochs", "initial_epoch", "steps_per_epoch", "validation_steps", "validation_freq", "class_weight")
 
-_OPS = {"mean": "weighted mean", "sum": "sum"}
-
 
 @contextlib.contextmanager
-def distributed(ctx: Any = None, weight: Callable[[Any], Any] | None = None, op: str | None = None) -> Iterator[None]:
+def distributed(
+    ctx: Any = None,
+    weight: Callable[[Any], Any] | None = None,
+    op: str | None = None,
+    accumulate: int = 1,
+    wire: str = "float32",
+) -> Iterator[None]:
     """Within this every `fit` trains together with the other workers, which must call it, too.
 
-    ctx      the context of the node; it is not needed, and shows who reads the program where it runs
-    weight   how much a batch counts: a function of the batch, (x, y) or (x, y, sample_weight), as `train_step` gets it.
-             By default its rows, which is what most losses divide by
-    op       "mean" over all, weighted, or "sum"; by default what the reduction of the loss means
+    ctx         the context of the node; it is not needed, and shows who reads the program where it runs
+    weight      how much a batch counts: a function of the batch, (x, y) or (x, y, sample_weight), as `train_step` gets
+                it. By default what the loss divides by: rows, time steps that are not masked, or sample weights
+    op          "mean" over all, weighted, or "sum"; by default what the reduction of the loss means
+    accumulate  gradients of so many batches of each worker are added up before they are merged: one step of the
+                optimizer, and one call of all workers, for all of them
+    wire        "bfloat16" or "float16": gradients travel from host to host as these, in half the bytes and less exact.
+                Those of workers of one host, slices, and everything else than gradients stay what they are
     """
-    if op is not None and op not in _OPS:
-        raise ValueError(f"op is 'mean' or 'sum', found {op!r}")
+    _check_op(op)
+    _ops.check_wire(wire)
+    accumulate = _check.count("accumulate", accumulate, 1)
     del ctx
     _ops.group()
     with contextlib.ExitStack() as stack:
         for keras in _loaded():
-            stack.enter_context(_patched(keras, weight, op))
+            stack.enter_context(_keras_count.listening(keras))
+            stack.enter_context(_patched(keras, weight, op, accumulate, wire))
         yield
+
+
+def DistributedOptimizer(  # noqa: N802
+    optimizer: Any, op: str = "mean", weight: Any = None, wire: str = "float32"
+) -> Any:
+    """The optimizer, which from now on applies the gradients of all workers: for loops of your own, and for `fit`
+    without `distributed`. Every worker must apply gradients equally often, or `collective.join()` when it has no more.
+
+    op      "mean", weighted, or "sum"
+    weight  how much the gradients of this worker count in a mean: a number, a scalar variable that is set before each
+            step, or a function without arguments, which is called for each step (in a tf.function: when it is traced).
+            By default all workers count alike
+    wire    as in `distributed`
+
+    It stays what it is: a model that is saved with it loads where this package is not installed.
+    """
+    _check_op(op)
+    _ops.check_wire(wire)
+    _forbid_inner(optimizer)
+    _ops.group()
+    applying: Any = None
+
+    def take(gradients: list[Any], variables: list[Any]) -> None:
+        given = weight() if callable(weight) and not hasattr(weight, "assign") else weight
+        applying.merge(gradients, variables, 1.0 if given is None else given)
+
+    applying = _keras_gradients.Applying(optimizer, op, wire, "gradients", take)
+    return optimizer
+
+
+def _forbid_inner(optimizer: Any) -> None:
+    """A LossScaleOptimizer leaves out its inner one when gradients are not finite: on one worker, and not on others."""
+    keras = sys.modules.get(type(optimizer).__module__.partition(".")[0])
+    policy = getattr(keras, "mixed_precision", None)
+    policy = getattr(policy, "dtype_policy", getattr(policy, "global_policy", lambda: None))()
+    if getattr(policy, "name", "") == "mixed_float16" and not hasattr(optimizer, "inner_optimizer"):
+        raise ValueError(
+            "with mixed_float16, Keras puts a LossScaleOptimizer around the optimizer, which must be the one that "
+            "merges: give DistributedOptimizer a LossScaleOptimizer"
+        )
+
+
+def _check_op(op: str | None) -> None:
+    if op is not None and op not in _OPS:
+        raise ValueError(f"op is 'mean' or 'sum', found {op!r}")
 
 
 def _loaded() -> list[Any]:
@@ -65,7 +126,7 @@ def _loaded() -> list[Any]:
 
 
 @contextlib.contextmanager
-def _patched(keras: Any, weight: Any, op: str | None) -> Iterator[None]:
+def _patched(keras: Any, weight: Any, op: str | None, accumulate: int, wire: str) -> Iterator[None]:
     original = keras.Model.fit
     if hasattr(original, "_tfos"):
         raise RuntimeError("distributed() is open already; one is enough for all models")
@@ -73,7 +134,12 @@ def _patched(keras: Any, weight: Any, op: str | None) -> Iterator[None]:
 
     @functools.wraps(original)
     def fit(model: Any, *args: Any, **options: Any) -> Any:
-        return _fit(keras, model, original, inspect.signature(original).bind(model, *args, **options), weight, op)
+        if getattr(model, "optimizer", None) is None:
+            return original(model, *args, **options)  # which says what is missing
+        strict = op is None and weight is None
+        chosen = op or ("mean" if weight is not None else _op_of(model))
+        merging = _keras_fit.Merging(chosen, weight, strict, accumulate, wire)
+        return _fit(keras, model, original, inspect.signature(original).bind(model, *args, **options), merging)
 
     fit._tfos = True  # type: ignore[attr-defined]
     keras.Model.fit = fit
@@ -86,59 +152,80 @@ def _patched(keras: Any, weight: Any, op: str | None) -> Iterator[None]:
             del keras.Model.fit
 
 
-def _fit(keras: Any, model: Any, original: Any, call: inspect.BoundArguments, weight: Any, op: str | None) -> Any:
-    if getattr(model, "optimizer", None) is None:
-        return original(*call.args, **call.kwargs)  # which says what is missing
-    chosen, weigh = _choose(model, weight, op)
+def _fit(keras: Any, model: Any, original: Any, call: inspect.BoundArguments, merging: _keras_fit.Merging) -> Any:
     defaults = {name: each.default for name, each in call.signature.parameters.items()}
-    said = {name: call.arguments.get(name, defaults.get(name)) for name in _AGREED} | {"op": chosen}
+    said = {name: call.arguments.get(name, defaults.get(name)) for name in _AGREED}
+    said |= {"op": merging.op, "accumulate": merging.accumulate, "wire": merging.wire}
     _keras_fit.compare(said | {"validation_data": call.arguments.get("validation_data") is not None})
-    _forbid_jit(model)
-    fitting = _keras_fit.Fitting(model, _OPS[chosen], weigh)
+    with _without_jit(model):
+        fitting = _keras_fit.Fitting(keras, model, merging)
+        try:
+            data = [call.arguments.get(name) for name in ("x", "y", "sample_weight")]
+            call.arguments["callbacks"] = _with_ours(call.arguments.get("callbacks"), fitting, data)
+            return original(*call.args, **call.kwargs)
+        finally:
+            fitting.release()
+
+
+@contextlib.contextmanager
+def _without_jit(model: Any) -> Iterator[None]:
+    if getattr(model, "jit_compile", False) is not True:
+        yield
+        return
+    _log.warning("jit_compile is off while workers train together: XLA has no ops for what they merge")
+    model.jit_compile = False
     try:
-        data = [call.arguments.get(name) for name in ("x", "y", "sample_weight")]
-        call.arguments["callbacks"] = _with_ours(keras, call.arguments.get("callbacks"), fitting, data)
-        return original(*call.args, **call.kwargs)
+        yield
     finally:
-        fitting.release()
-
-
-def _forbid_jit(model: Any) -> None:
-    if getattr(model, "jit_compile", False) is True:
-        _log.warning("jit_compile is off while workers train together: XLA has no ops for what they merge")
-        model.jit_compile = False
+        model.jit_compile = True
 
 
 # ---- callbacks ----
 
 
-def _with_ours(keras: Any, given: Any, fitting: Any, data: list[Any]) -> Any:
-    """The program's callbacks, with one of ours before and one behind them."""
+class _First(Callback):
+    """Before the program's callbacks."""
 
-    class First(keras.callbacks.Callback):  # type: ignore[misc]
-        def on_train_begin(self, logs: Any = None) -> None:
-            with fitting.local():
-                _build(self.model, data)
-            fitting.begin()
+    def __init__(self, fitting: _keras_fit.Fitting, data: list[Any]):
+        self._fitting, self._data = fitting, data
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            fitting.begin_epoch()
+    def on_train_begin(self, logs: Any = None) -> None:
+        with self._fitting.local():
+            _build(self.model, self._data)
+        self._fitting.begin()
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            fitting.take_logs(logs if logs is not None else {})
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._fitting.begin_epoch()
 
-    class Last(keras.callbacks.Callback):  # type: ignore[misc]
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            fitting.agree_to_stop()
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._fitting.take_logs(logs if logs is not None else {})
 
-    if hasattr(given, "callbacks"):  # a CallbackList
-        given.callbacks.insert(0, First())
-        given.append(Last())
-        for each in (given.callbacks[0], given.callbacks[-1]):
-            each.set_model(given.model)
-        return given
-    listed = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
-    return [First(), *listed, Last()]
+
+class _Last(Callback):
+    """Behind the program's callbacks."""
+
+    def __init__(self, fitting: _keras_fit.Fitting):
+        self._fitting = fitting
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._fitting.agree_to_stop()
+
+
+def _with_ours(given: Any, fitting: _keras_fit.Fitting, data: list[Any]) -> Any:
+    """The program's callbacks, with one of ours before and one behind them; and one that reports how epochs have
+    ended, if the program has none: that is the history of the node."""
+    in_list = hasattr(given, "callbacks")  # of a CallbackList
+    several = given.callbacks if in_list else given
+    listed = [] if several is None else list(several) if isinstance(several, (list, tuple)) else [several]
+    reports = [] if any(isinstance(each, ReportEpochs) for each in listed) else [ReportEpochs()]
+    ours = [_First(fitting, data), *reports, _Last(fitting)]
+    if not in_list:
+        return [ours[0], *listed, *ours[1:]]
+    for each in ours:
+        each.set_model(given.model)
+        each.set_params(given.params)
+    given.callbacks[:] = [ours[0], *listed, *ours[1:]]
+    return given
 
 
 def _build(model: Any, data: list[Any]) -> None:
@@ -153,9 +240,7 @@ def _build(model: Any, data: list[Any]) -> None:
             "the model has no variables yet, and its data does not show their shapes: build it before fit, for example "
             "by calling it on a batch"
         )
-    for optimizer in _keras_fit.optimizers_of(model):
-        if not getattr(optimizer, "built", True):
-            optimizer.build(model.trainable_variables)
+    _keras_state.build_optimizers(model)
 
 
 def _trace(model: Any, batch: Any) -> None:
@@ -178,31 +263,19 @@ def _spec_of(data: list[Any]) -> Any:
     return None
 
 
-# ---- what a batch counts ----
+# ---- what gradients are ----
 
 
-def _choose(model: Any, weight: Any, op: str | None) -> tuple[str, Callable[[Any], Any]]:
-    """The op, and the function that weighs a batch."""
-    if weight is not None:
-        return op or "mean", weight
-    reductions = {_reduction_of(loss) for loss in _losses_of(model)}
-    masked = [layer.name for layer in _layers_of(model) if _makes_mask(layer)]
-    if masked:
-        raise ValueError(
-            f"the layer {masked[0]} masks time steps, so the loss is not a mean over rows: give distributed() a "
-            "weight, a function of the batch that counts what is not masked"
-        )
-    if op is not None:
-        return op, _keras_fit.rows_of
-    if reductions <= {"sum_over_batch_size", "mean", "auto"}:
-        return "mean", _keras_fit.rows_of
+def _op_of(model: Any) -> str:
+    """What the reductions of the losses mean: a mean over what all workers have, or a sum."""
+    reductions = {getattr(loss, "reduction", "sum_over_batch_size") for loss in _losses_of(model)}
+    if reductions <= set(_keras_count.MEANS):
+        return "mean"
     if reductions == {"sum"}:
-        return "sum", _keras_fit.rows_of
-    if reductions == {"mean_with_sample_weight"}:
-        return "mean", _sample_weight_of
+        return "sum"
     raise ValueError(
         f"the losses of this model have the reductions {sorted(map(str, reductions))}, and there is no one way to "
-        "average their gradients: give distributed() op='mean' or 'sum', and a weight"
+        "merge their gradients: give distributed() op='mean' or op='sum', and a weight"
     )
 
 
@@ -210,23 +283,3 @@ def _losses_of(model: Any) -> list[Any]:
     import tensorflow as tf
 
     return [loss for loss in tf.nest.flatten(getattr(model, "loss", None)) if loss is not None]
-
-
-def _reduction_of(loss: Any) -> str | None:
-    return getattr(loss, "reduction", "sum_over_batch_size")
-
-
-def _layers_of(model: Any) -> list[Any]:
-    flatten = getattr(model, "_flatten_layers", None)
-    return list(flatten()) if flatten else list(model.layers)
-
-
-def _makes_mask(layer: Any) -> bool:
-    return bool(getattr(layer, "mask_zero", False)) or type(layer).__name__ == "Masking"
-
-
-def _sample_weight_of(data: Any) -> Any:
-    import tensorflow as tf
-
-    weights = data[2] if isinstance(data, (tuple, list)) and len(data) > 2 else None
-    return _keras_fit.rows_of(data) if weights is None else tf.reduce_sum(tf.cast(weights, tf.float64))

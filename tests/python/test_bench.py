@@ -75,9 +75,18 @@ def test_quick_run_of_the_feed():
         assert re.search(rf"memory: DataFrame into dataset, {kind} .*\d MB", result.stdout), result.stdout
 
 
+@pytest.mark.long
+def test_quick_run_of_collectives():
+    result = run_bench("collective", "--quick")
+    assert result.returncode == 0, result.stderr
+    for work in ("a step of the CNN, 2 workers", "sum of 4 KiB as an op", "sum of 4 KiB from C", "sum of 32 KiB, 1 ·"):
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert re.search(r"\d (µs|ms)", line[50:]), line
+
+
 def test_unknown_section_and_saving_a_quick_run_are_refused():
     unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
-    assert unknown.returncode == 2 and "there are records, cluster, feed" in unknown.stderr
+    assert unknown.returncode == 2 and "there are records, cluster, feed, collective" in unknown.stderr
     assert quick.returncode == 2 and "leave out --quick" in quick.stderr
 
 

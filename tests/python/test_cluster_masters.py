@@ -24,7 +24,7 @@ from spark_tools import (
     start_program,
     wait_for,
 )
-from tensorflowonspark import TFCluster
+from tensorflowonspark import MirroredStrategyRunner, TFCluster
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
 
@@ -93,6 +93,41 @@ def test_gpus_that_spark_gives(tmp_path, answers):
         assert sorted(answers.read()) == ["4", "7"]
         with pytest.raises(TFCluster.TFClusterError, match="GPU"):
             TFCluster.run(sc, look, {"num_gpus": 2}, 2, 0).shutdown(timeout=60)
+
+
+def test_gpus_of_a_runner(tmp_path):
+    """Three GPUs, under a name of their own, on tasks that get two: the first task uses both of them, the other one."""
+    script = tmp_path / "find"
+    script.write_text("""#!/bin/sh\necho '{"name": "card", "addresses": ["0", "1", "2", "3"]}'\n""")
+    script.chmod(0o755)
+    amounts = {"worker": 4, "executor": 4, "task": 2, "driver": 4}
+    conf = {f"spark.{who}.resource.card.amount": str(amount) for who, amount in amounts.items()}
+    conf |= {f"spark.{who}.resource.card.discoveryScript": str(script) for who in ("worker", "executor", "driver")}
+
+    def train():
+        import os
+
+        import numpy as np
+        from tensorflowonspark import collective
+
+        mine = [int(each) for each in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
+        return collective.allgather(np.array([len(mine)])).tolist(), collective.allgather(np.array(mine)).tolist()
+
+    with spark_context("local-cluster[1,3,1024]", tmp_path, 1, conf):
+        options = {"gpu_resource_name": "card", "use_custom_strategy": True}
+        runner = MirroredStrategyRunner(num_slots=3, **options)
+        assert runner.get_num_tasks() == 2
+        counts, all_of_them = runner.run(train)
+        assert counts == [2, 1]
+        assert len(set(all_of_them)) == 3 and set(all_of_them) <= {0, 1, 2, 3}
+        begun = time.monotonic()
+        with pytest.raises(TFCluster.TFClusterError, match="spark.executor.resource.card.amount is 4"):
+            MirroredStrategyRunner(num_slots=6, **options).run(train)  # three tasks, and GPUs for two
+        assert time.monotonic() - begun < 15
+        local = MirroredStrategyRunner(num_slots=2, local_mode=True, **options)
+        assert local.run(lambda: os.environ["CUDA_VISIBLE_DEVICES"]) == "0,1"
+        with pytest.raises(ValueError, match="asks for 5 GPUs, and Spark gave 4"):
+            MirroredStrategyRunner(num_slots=5, local_mode=True, **options).run(train)
 
 
 @pytest.fixture(scope="module")

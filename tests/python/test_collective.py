@@ -22,10 +22,14 @@ def tell(value):
 """
 
 
-def run(folder, *programs):
+# Workers share memory, or use the network as if each were on a host of its own.
+PLACES = [pytest.param([], id="near"), pytest.param(["collective.shared=0"], id="far")]
+
+
+def run(folder, *programs, settings=()):
     """What each worker tells."""
     path = str(folder / "told")
-    with FedCluster(folder, PROGRAM.format(path=path), *programs, nodes=WORKERS) as cluster:
+    with FedCluster(folder, PROGRAM.format(path=path), *programs, nodes=WORKERS, settings=list(settings)) as cluster:
         cluster.wait(lambda: False, 200)
         assert cluster.failure is None, cluster.failure
     told = []
@@ -35,7 +39,8 @@ def run(folder, *programs):
     return told
 
 
-def test_arrays(tmp_path):
+@pytest.mark.parametrize("settings", PLACES)
+def test_arrays(tmp_path, settings):
     told = run(
         tmp_path,
         """
@@ -57,9 +62,12 @@ def test_arrays(tmp_path):
         for _ in range(rank):
             collective.allreduce(1.0)
         found["last"] = collective.join()
+        ones = np.full(100_000, 1 + 2**-9, np.float32)
+        found["wire"] = collective.allreduce(ones, "sum", wire="bfloat16")[:1].tolist()
         errors = []
         for wrong in (lambda: collective.allreduce(np.array(["x"])), lambda: collective.allreduce(1, "median"),
-                      lambda: collective.broadcast(1, root=7), lambda: collective.allgather(3)):
+                      lambda: collective.broadcast(1, root=7), lambda: collective.allgather(3),
+                      lambda: collective.allreduce(1.0, wire="int8")):
             try:
                 wrong()
             except Exception as error:
@@ -68,9 +76,10 @@ def test_arrays(tmp_path):
         found["still"] = collective.allreduce(1, "sum")
         tell(found)
         """,
+        settings=settings,
     )
     for rank, each in enumerate(told):
-        assert each["who"] == [rank, 3, rank, 3]
+        assert each["who"] == [rank, 3, *([0, 1] if settings else [rank, 3])]
         assert each["numbers"] == [1.0, 3, True]
         assert each["form"] == [["b", "a"], [0.0, 3.0, 6.0], "float32", 3, 4.5]
         assert each["untouched"] == [0.0, rank, 2.0 * rank]
@@ -80,8 +89,9 @@ def test_arrays(tmp_path):
         assert each["rows"] == [[1.0, 1.0], [2.0, 2.0], [2.0, 2.0]]
         assert each["last"] == 2
         assert each["still"] == 3
+        assert each["wire"] == [3.0 if settings else 3 + 3 * 2**-9]  # bfloat16 has 8 bits
         kinds = [error.partition(":")[0] for error in each["errors"]]
-        assert kinds == ["TypeError", "ValueError", "InvalidError", "InvalidError"]
+        assert kinds == ["TypeError", "ValueError", "InvalidError", "InvalidError", "ValueError"]
 
 
 def test_a_worker_that_does_something_else(tmp_path):
@@ -100,7 +110,8 @@ def test_a_worker_that_does_something_else(tmp_path):
 
 
 @pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs TensorFlow")
-def test_tensors(tmp_path):
+@pytest.mark.parametrize("settings", PLACES)
+def test_tensors(tmp_path, settings):
     """Two functions inside one, in the order of the program on every worker; shapes, slices, halves, gradients."""
     told = run(
         tmp_path,
@@ -139,14 +150,37 @@ def test_tensors(tmp_path):
             rows = collective.allgather(tf.reshape(x, [1, 2]))
             y = (rank + 1.0) * tf.reduce_sum(mean**2) + tf.reduce_sum(rows[1])
         found["gradient"] = tape.gradient(y, x).numpy().tolist()
+
+        class Trainable(tf.Module):
+            def __init__(self):
+                self.weight = tf.Variable(2.0)
+                self.token = collective.token()
+
+            @tf.function(input_signature=[tf.TensorSpec([None])])
+            def train(self, x):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(x * self.weight)
+                gradient = tape.gradient(loss, self.weight)
+                rows = tf.cast(tf.shape(x)[0], tf.float64)
+                self.weight.assign_sub(collective.allreduce(gradient, "weighted_mean", rows))
+                return {"weight": self.weight}
+
+        folder = sys.argv[0] + f".{rank}"
+        module = Trainable()
+        tf.saved_model.save(module, folder, signatures={"train": module.train})
+        loaded = tf.saved_model.load(folder).signatures["train"]
+        for _ in range(2):
+            found["exported"] = float(loaded(tf.fill([rank + 1], float(rank)))["weight"])
         tell(found)
         """,
+        settings=settings,
     )
     for rank, each in enumerate(told):
         assert each["shapes"] == [[None, 2], [None, 2]]
         assert each["both"] == [[[3.0, 3.0], [3.0, 3.0]], [6, 2], 15.0]
         assert each["slices"] == [[0, 0, 1], [[pytest.approx(w)] * 2 for w in (1 / 3, 2 / 3, 2 / 3)]]
         assert each["half"] == [3.0, 6.0]
+        assert each["exported"] == pytest.approx(2 - 2 * (0 * 1 + 1 * 2 + 2 * 3) / 6)
         # d/dx of Σ over workers of (r + 1) · mean² is 6 · 2 · mean / 3; of the row of worker 1, 3 for that one.
         own = 3.0 if rank == 1 else 0.0
         assert each["gradient"] == pytest.approx([6 * 2 * 2.0 / 3 + own, 6 * 2 * 2.0 / 3 + own])

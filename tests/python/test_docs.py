@@ -14,7 +14,8 @@ import processes
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("records", "cluster", "feed", "train", "ps", "status"))]
+GUIDES = ["records", "cluster", "feed", "train", "runner", "ps", "status"]
+PAGES = ["README.md", *(f"docs/{name}.md" for name in GUIDES)]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS = 200  # for a command: less than a test has, so that what hangs can be shown
 CHECK_SCHEMA = "import sys, tensorflowonspark.records as r; r.Schema(sys.argv[1])"

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from pyspark import cloudpickle
@@ -235,3 +236,76 @@ def test_example_of_asynchronous_training(tmp_path):
     assert found.returncode == 0, found.stderr[-5000:]
     accuracies = re.findall(r"epoch . of 2: 5000 rows, .* accuracy (\S+)", found.stderr)
     assert len(accuracies) == 2 and float(accuracies[1]) > 0.8, found.stderr[-5000:]
+
+
+# ---- workers that die ----
+
+
+def train_with_checkpoints(args, ctx):
+    """The second worker's first attempt is killed amid its second epoch."""
+    import signal
+
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from tensorflowonspark import keras as together
+
+    class Deadly(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.epoch = epoch
+
+        def on_train_batch_end(self, batch, logs=None):
+            if (ctx.attempt, ctx.task_index, self.epoch, batch) == (0, 1, 1, 3):
+                with open(args["killed"], "w") as file:
+                    file.write(str(time.time()))
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    model = keras.Sequential([keras.Input([8]), keras.layers.Dense(4), keras.layers.Dense(1)])
+    columns = {"x": tf.TensorSpec([8]), "y": tf.TensorSpec([])}
+    rows = ctx.get_data_feed().dataset(args["batch"], columns, epochs="split")
+    data = rows.map(lambda row: (row["x"], row["y"] / 1e4))
+    kept = together.CheckpointOnChief(args["checkpoints"])
+    with together.distributed(ctx):
+        model.compile("adam", "mse")
+        found = model.fit(data, epochs=args["epochs"], callbacks=[kept, Deadly()], verbose=0)
+    variables = [np.asarray(each).tolist() for each in (*model.weights, *model.optimizer.variables)]
+    return [kept.resumed, found.epoch, variables]
+
+
+def start_with_checkpoints(sc, folder, **options):
+    answers = Answers(folder / "answers")
+    os.mkdir(answers.folder)
+    args = {"epochs": 3, "batch": BATCH, "checkpoints": str(folder / "checkpoints"), "killed": str(folder / "killed")}
+    mode = TFCluster.InputMode.SPARK
+    program = answers.program(train_with_checkpoints)
+    return answers, TFCluster.run(sc, program, args, num_executors=2, num_ps=0, input_mode=mode, **options)
+
+
+def test_goes_on_after_a_worker_was_killed(sc, tmp_path):
+    """Two epochs were not over: they are fed again, to workers that begin with what the first one had come to."""
+    answers, cluster = start_with_checkpoints(sc, tmp_path, restarts=1)
+    try:
+        cluster.train(data_of(sc, "DataFrame", MANY), 3, feed_timeout=60, columns={"x": {"shape": [8]}})
+        cluster.shutdown(timeout=60)
+    finally:
+        cluster._session.stop("the test is over")
+    assert (tmp_path / "killed").exists()
+    found = answers.read(attempt=1)
+    assert [resumed for resumed, _, _ in found] == [[1, 0]] * 2
+    assert [epochs for _, epochs, _ in found] == [[1, 2]] * 2
+    assert found[0][2] == found[1][2]
+    assert sum(node["consumed_rows"] for node in cluster.feed_report().nodes) == 2 * ROWS
+
+
+def test_worker_that_dies_ends_the_others(sc, tmp_path):
+    _, cluster = start_with_checkpoints(sc, tmp_path)
+    words = "worker:1 on .* was killed by a signal"
+    try:
+        with pytest.raises(TFCluster.TFClusterError, match=words):
+            cluster.train(data_of(sc, "DataFrame", MANY), 3, feed_timeout=60, columns={"x": {"shape": [8]}})
+        assert time.time() - float((tmp_path / "killed").read_text()) < 20
+        with pytest.raises(TFCluster.TFClusterError, match=words):
+            cluster.shutdown(timeout=20)
+    finally:
+        cluster._session.stop("the test is over")

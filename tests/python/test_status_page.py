@@ -34,6 +34,15 @@ if sys.argv[1] == "fail" and (node["role"], node["task"]) == ("worker", 1):
     text = "Traceback (most recent call last):\n  ValueError: <script>window.broken = 1</script> \\d+"
     os.write(int(os.environ["TFOS_REPORT_FD"]), json.dumps({"event": "raised", "text": text}).encode() + b"\n")
     sys.exit(1)
+for step in range(1, 61) if sys.argv[1] == "report" else ():
+    values = {"loss": 2 / step + node["task"], "accuracy": 1 - 1 / step, "<b>lr</b>": 1e-5}
+    values["loss"] = "nan" if 25 < step < 32 else values["loss"]
+    if step % 10 == 0:
+        values["val_loss"] = 2.5 / step + node["task"]
+    report = {"event": "progress", "epoch": 1 + step // 20, "epochs": 4, "step": step, "rows": 64 * step}
+    report["values"] = values
+    os.write(int(os.environ["TFOS_REPORT_FD"]), json.dumps(report).encode() + b"\n")
+    time.sleep(0.02)  # as a step takes
 time.sleep(600)
 """
 
@@ -166,6 +175,49 @@ def test_page_shows_the_failure_and_then_that_the_cluster_is_gone(browser):
     assert browser.text("#gone").startswith("The cluster is gone; last seen ")
     assert browser.text("#phase") == "gone"
     assert failure == browser.text("#failure"), "what was seen last stays"
+
+
+def wait_until_reported(made):
+    return made.wait_for(lambda status: all(node.get("progress", {}).get("step") == 60 for node in status["nodes"]))
+
+
+def test_page_draws_what_programs_report(browser):
+    with cluster(4, "report", ps=1, settings=["node.report_ms=10"]) as made:
+        wait_until_reported(made)
+        browser.open(made.url)
+        browser.wait("document.querySelectorAll('#curves figure').length == 3")
+        assert browser.texts("#curves figcaption .name") == ["loss", "accuracy", "<b>lr</b>"]
+        assert browser.texts("#curves figcaption .value") == ["0.03333 · validation 0.04167", "0.9833", "1.00e-5"]
+        assert browser.text("#curves-place").startswith("worker:0: epoch 4 of 4 · step 60 · ")
+        assert " rows/s · reported " in browser.text("#curves-place")
+        assert browser.texts("#curves .scale")[0].split("\n") == ["0.03333 to 2", "step 1 to 60"]
+        lines = "[...document.querySelectorAll('#curves path.training')].map(e => e.getAttribute('d'))"
+        loss, accuracy, rate = browser.run(lines)
+        assert loss.startswith("M4.0 4.0") and loss.count("M") == 2  # a gap where it is NaN
+        assert accuracy.startswith("M4.0 96.0") and accuracy.count("L") > 20
+        assert " 50.0" in rate
+        validation = browser.run("document.querySelector('#curves path.validation').getAttribute('d')")
+        assert 1 <= validation.count("L") <= 5
+        assert browser.run("document.querySelector('#curves svg').ariaLabel").startswith("loss: 0.03333 · validation")
+        # Another node, which must be asked for.
+        options = browser.run("[...document.querySelectorAll('#curves-of option')].map(e => e.innerText)")
+        assert options == ["ps:0", "worker:0", "worker:1", "worker:2"]
+        choose = "e => { e.value = '2'; e.dispatchEvent(new Event('change')); }"
+        browser.run(f"({choose})(document.querySelector('#curves-of'))")
+        browser.wait("document.querySelector('#curves-place').innerText.startsWith('worker:1: ')")
+        assert browser.texts("#curves figcaption .value")[0] == "1.033 · validation 1.042"
+        assert browser.problems == []
+        # A phone.
+        browser.call("Emulation.setDeviceMetricsOverride", width=360, height=640, deviceScaleFactor=2, mobile=True)
+        assert browser.run("document.documentElement.scrollWidth") <= 360
+
+
+def test_page_without_reports_shows_no_curves(browser):
+    with cluster(1) as made:
+        made.wait_until_running()
+        browser.open(made.url)
+        browser.wait(f"document.querySelectorAll('{ROWS}').length == 1")
+        assert browser.texts("#curves-section") == []
 
 
 def test_driver_that_goes_leaves_no_noise(capfd):
@@ -347,6 +399,28 @@ def test_command_prints_the_same():
         assert not any(line.endswith(" ") for line in lines)
         logs = run("--logs", made.url).stdout
         assert "End of the log of worker:1:\n  I am worker:1 <b>bold</b> red café\n  step 0 of worker:1\n" in logs
+
+
+def test_reports_are_for_programs_and_for_terminals():
+    with cluster(2, "report", settings=["node.report_ms=10"]) as made:
+        wait_until_reported(made)
+        _, samples = parse_metrics(get(f"{made.url}metrics")[2].decode())
+        for task in range(2):
+            labels = (("node", f"worker:{task}"), ("host", "127.0.0.1"))
+            assert samples["tfos_progress_step", labels] == 60
+            assert samples["tfos_progress_epoch", labels] == 4
+            assert samples["tfos_progress_rows_per_second", labels] > 0
+            assert samples["tfos_progress_value", (*labels, ("metric", "<b>lr</b>"))] == 1e-5
+            assert samples["tfos_progress_value", (*labels, ("metric", "loss"))] == pytest.approx(2 / 60 + task)
+        lines = run(made.url).stdout.split("\n")
+        shown = lines[lines.index("Progress:") + 1]
+        assert shown.startswith("  worker:0: epoch 4/4 step 60, loss 0.0333333, accuracy 0.983333, <b>lr</b> 1e-05")
+        nodes = json.loads(run("--json", made.url).stdout)["nodes"]
+        assert [("curves" in node["progress"]) for node in nodes] == [True, False]
+        points = nodes[0]["progress"]["curves"]["loss"]
+        assert 20 < len(points) <= 60 and points[0] == 2
+        assert ["curves" in node["progress"] for node in made.status("?curves=1")["nodes"]] == [False, True]
+        assert ["curves" in node["progress"] for node in made.status("?curves=all")["nodes"]] == [True, True]
 
 
 def test_command_prints_json():
