@@ -11,6 +11,7 @@ import os
 import sys
 
 import cluster
+import collective
 import feed
 import records
 import table
@@ -19,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "benchmarks.md")
 
 # Each section is a module with measure(root, build, quick, say), which returns a table.Section.
-SECTIONS = {"records": records, "cluster": cluster, "feed": feed}
+SECTIONS = {"records": records, "cluster": cluster, "feed": feed, "collective": collective}
 
 
 def parse_arguments():
