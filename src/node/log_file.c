@@ -1,10 +1,11 @@
-/* Log files with rotation. What is put between two flushes goes to one file, so lines are not cut; a file may pass its
- * size by that much. */
+/* Log files with rotation. A file ends with a whole line, unless one line alone is larger than a file may be or comes
+ * in several flushes. */
 #include "node/log_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,21 +68,50 @@ void tfos__log_file_put(tfos__log_file *log, const char *bytes, size_t count)
     tfos__buffer_append(&log->waiting, bytes, count, NULL);
 }
 
+static tfos_status write_whole(tfos__log_file *log, const uint8_t *bytes, size_t count, tfos_error *error)
+{
+    for (size_t done = 0; done < count;) {
+        ssize_t written = write(log->file, bytes + done, count - done);
+        if (written < 0 && errno != EINTR) {
+            return tfos__fail_errno(error, errno, "cannot write to the log file %s", log->path);
+        }
+        done += written > 0 ? (size_t)written : 0;
+        log->size += written > 0 ? written : 0;
+    }
+    return TFOS_OK;
+}
+
+/* How many of these bytes the file takes as it is now: all, or the whole lines that it has room for. A fresh one takes
+ * its first line, however long. */
+static size_t fitting(const tfos__log_file *log, const uint8_t *bytes, size_t count, bool fresh)
+{
+    size_t room = log->size < log->most_bytes ? (size_t)(log->most_bytes - log->size) : 0;
+    if (count <= room) {
+        return count;
+    }
+    const uint8_t *end = memrchr(bytes, '\n', room);
+    if (end == NULL && fresh) {
+        end = memchr(bytes + room, '\n', count - room);
+        return end == NULL ? count : (size_t)(end - bytes) + 1;
+    }
+    return end == NULL ? 0 : (size_t)(end - bytes) + 1;
+}
+
 static tfos_status write_waiting(tfos__log_file *log, tfos_error *error)
 {
     if (log->file < 0) {
         TFOS_TRY(open_current(log, error));
     }
-    if (log->size > 0 && log->size + (int64_t)log->waiting.size > log->most_bytes) {
-        TFOS_TRY(rotate(log, error));
-    }
+    bool fresh = log->size == 0;
     for (size_t done = 0; done < log->waiting.size;) {
-        ssize_t count = write(log->file, log->waiting.data + done, log->waiting.size - done);
-        if (count < 0 && errno != EINTR) {
-            return tfos__fail_errno(error, errno, "cannot write to the log file %s", log->path);
+        const uint8_t *rest = log->waiting.data + done;
+        size_t count = fitting(log, rest, log->waiting.size - done, fresh);
+        TFOS_TRY(write_whole(log, rest, count, error));
+        done += count;
+        if (done < log->waiting.size) {
+            TFOS_TRY(rotate(log, error));
+            fresh = true; /* also if the old file could not be moved away: each turn writes something */
         }
-        done += count > 0 ? (size_t)count : 0;
-        log->size += count > 0 ? count : 0;
     }
     return TFOS_OK;
 }

@@ -130,6 +130,41 @@ static void test_files(void **state)
     assert_int_equal(helper_of_file(path).count, 6);
 }
 
+/* However much comes at once: files are of the size that was asked for, and lines are whole. */
+static void test_files_of_a_flood(void **state)
+{
+    tfos__log_file log;
+    const char *path = helper_path(state, "f.log");
+    assert_int_equal(tfos__log_file_open(&log, path, 100, 3, NULL), TFOS_OK);
+    for (int i = 10; i < 58; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "line number %d\n", i);
+        tfos__log_file_put(&log, line, strlen(line));
+    }
+    tfos__log_file_close(&log);
+    /* Six lines of 15 bytes fit: 52 to 57, 46 to 51, 40 to 45. */
+    static const char *const names[] = {"f.log", "f.log.1", "f.log.2"};
+    static const char *const firsts[] = {"line number 52\n", "line number 46\n", "line number 40\n"};
+    for (size_t i = 0; i < 3; i++) {
+        helper_bytes file = helper_of_file(helper_path(state, names[i]));
+        assert_int_equal(file.count, 90);
+        assert_memory_equal(file.data, firsts[i], 15);
+    }
+    assert_false(helper_exists(helper_path(state, "f.log.3")));
+    /* A line that no file has room for has one to itself. */
+    char wide[121];
+    memset(wide, 'w', 120);
+    wide[120] = '\n';
+    assert_int_equal(tfos__log_file_open(&log, path, 100, 3, NULL), TFOS_OK);
+    tfos__log_file_put(&log, "short\n", 6);
+    tfos__log_file_put(&log, wide, sizeof wide);
+    tfos__log_file_put(&log, "behind\n", 7);
+    tfos__log_file_close(&log);
+    assert_int_equal(helper_of_file(helper_path(state, "f.log.2")).count, 96);
+    assert_int_equal(helper_of_file(helper_path(state, "f.log.1")).count, 121);
+    assert_int_equal(helper_of_file(path).count, 7);
+}
+
 static void test_files_that_fail(void **state)
 {
     tfos__log_file log;
@@ -343,12 +378,11 @@ int main(void)
 {
 #define WITH_FOLDER(name) cmocka_unit_test_setup_teardown(name, helper_setup, helper_teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_long_lines),
-        cmocka_unit_test(test_clean),      WITH_FOLDER(test_files),
-        WITH_FOLDER(test_files_that_fail), cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_the_limit),  cmocka_unit_test(test_blocked),
-        cmocka_unit_test(test_updates),    cmocka_unit_test(test_large_batches),
-        cmocka_unit_test(test_the_tail),   WITH_FOLDER(test_the_file),
+        cmocka_unit_test(test_lines),   cmocka_unit_test(test_long_lines),    cmocka_unit_test(test_clean),
+        WITH_FOLDER(test_files),        WITH_FOLDER(test_files_of_a_flood),   WITH_FOLDER(test_files_that_fail),
+        cmocka_unit_test(test_batches), cmocka_unit_test(test_the_limit),     cmocka_unit_test(test_blocked),
+        cmocka_unit_test(test_updates), cmocka_unit_test(test_large_batches), cmocka_unit_test(test_the_tail),
+        WITH_FOLDER(test_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,7 @@ static void test_rotation(void **state)
         char *log = helper_executor_read(&helper_now->executor, names[i]);
         assert_non_null(log);
         assert_int_equal(strncmp(log, "a line of the log", 17), 0);
+        assert_in_range(strlen(log), 1, 4096);
         if (i == 0) {
             helper_expect_in(log, "number 3000\n");
         }
