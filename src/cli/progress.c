@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "cli/cli.h"
 
 enum { FIRST_DELAY_MS = 200, INTERVAL_MS = 100, MAX_BAR = 30 };
@@ -128,12 +129,7 @@ static void *tick(void *unused)
     pthread_mutex_lock(&bar.lock);
     long delay_ms = FIRST_DELAY_MS;
     while (!bar.stop) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += delay_ms * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&bar.wake, &bar.lock, &until);
+        tfos__condition_wait(&bar.wake, &bar.lock, delay_ms);
         if (!bar.stop && now() - bar.started >= FIRST_DELAY_MS / 1000.0) {
             draw();
         }
@@ -141,15 +137,6 @@ static void *tick(void *unused)
     }
     pthread_mutex_unlock(&bar.lock);
     return NULL;
-}
-
-static void init_wake(void)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&bar.wake, &attributes);
-    pthread_condattr_destroy(&attributes);
 }
 
 void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function function, void *context, bool quiet)
@@ -167,14 +154,9 @@ void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function func
     bar.context = context;
     bar.started = now();
     bar.stop = false;
-    init_wake();
-    /* Signals are for the main thread, which the handler interrupts in a known place. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bar.running = pthread_create(&bar.thread, NULL, tick, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    tfos__condition_init(&bar.wake);
+    /* Without signals: those are for the main thread, which the handler interrupts in a known place. */
+    bar.running = tfos__thread_start(&bar.thread, tick, NULL) == 0;
 }
 
 void tfos__cli_progress_stop(void)

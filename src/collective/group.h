@@ -104,9 +104,6 @@ tfos_status tfos__group_link(tfos_group *group, const tfos__group_opening *openi
 
 /* ---- group_watch.c ---- */
 
-/* A thread of ours, which leaves signals to the program's own. */
-int tfos__group_thread(pthread_t *thread, void *(*run)(void *context), void *context);
-
 tfos_status tfos__group_watch(tfos_group *group, tfos_error *error);
 
 /* Ends the watch, and says good-bye to the others. */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "collective/group.h"
 
 #define LINK_PURPOSE "tfos collective plane 1"
@@ -273,7 +274,7 @@ static tfos_status keep_links(linking *self, tfos_error *error)
 static tfos_status make_links(linking *self, tfos_error *error)
 {
     pthread_t thread;
-    int code = tfos__group_thread(&thread, answer, self);
+    int code = tfos__thread_start(&thread, answer, self);
     if (code != 0) {
         return tfos__fail_errno(error, code, "cannot start a thread that answers other hosts");
     }

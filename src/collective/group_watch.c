@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "collective/group.h"
 #include "feed/packet.h"
 
@@ -131,17 +132,6 @@ static void *watch(void *context)
     return NULL;
 }
 
-int tfos__group_thread(pthread_t *thread, void *(*run)(void *context), void *context)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(thread, NULL, run, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
-}
-
 tfos_status tfos__group_watch(tfos_group *group, tfos_error *error)
 {
     send_pulse(group); /* from now on the node watches, also if the thread does not come to run */
@@ -149,7 +139,7 @@ tfos_status tfos__group_watch(tfos_group *group, tfos_error *error)
     if (group->wake < 0) {
         return tfos__fail_errno(error, errno, "cannot watch the other workers");
     }
-    int code = tfos__group_thread(&group->watcher, watch, group);
+    int code = tfos__thread_start(&group->watcher, watch, group);
     if (code != 0) {
         return tfos__fail_errno(error, code, "cannot start a thread to watch the other workers");
     }

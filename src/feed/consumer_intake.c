@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "feed/consumer.h"
 
 enum {
@@ -317,12 +318,7 @@ tfos_status tfos__intake_enter(tfos__intake *intake, bool *busy, const tfos_feed
     int64_t deadline =
         want == NULL || want->timeout_ms < 0 ? INT64_MAX : tfos__clock_ms() + tfos__max_i64(1, want->timeout_ms);
     while (*busy) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WAIT_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&intake->left, &intake->lock, &until);
+        tfos__condition_wait(&intake->left, &intake->lock, WAIT_MS);
         if (*busy && want != NULL) {
             TFOS_TRY(tfos__intake_look_at(intake, want, deadline, error));
         }
@@ -367,7 +363,7 @@ tfos_status tfos__intake_new(int socket, tfos__intake **out, tfos_error *error)
     intake->socket = socket;
     intake->owner = getpid();
     pthread_mutex_init(&intake->lock, NULL);
-    pthread_cond_init(&intake->left, NULL);
+    tfos__condition_init(&intake->left);
     tfos_status status = receive_bell(intake, error);
     if (status != TFOS_OK) {
         tfos__intake_free(intake);

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "feed/feeder_state.h"
 
 enum { CONNECT_MS = 8000, WAIT_MS = 100 };
@@ -389,18 +389,6 @@ static void free_stand_in(tfos__stand_in *self)
     free(self);
 }
 
-/* Signals are for the threads of the process that we are a guest in. */
-static int start_thread(tfos__stand_in *self)
-{
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&self->thread, NULL, run, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
-}
-
 tfos_status tfos__stand_in_open(const char *host, uint16_t port, const uint8_t key[TFOS__KEY_BYTES], int *socket,
                                 tfos__stand_in **out, tfos_error *error)
 {
@@ -420,7 +408,7 @@ tfos_status tfos__stand_in_open(const char *host, uint16_t port, const uint8_t k
         return tfos__fail_errno(error, number, "cannot make a socket");
     }
     self->socket = pair[0];
-    int code = start_thread(self);
+    int code = tfos__thread_start(&self->thread, run, self);
     if (code != 0) {
         close(pair[1]);
         free_stand_in(self);

@@ -14,12 +14,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 #include "feed/entry.h"
 #include "feed/feeder.h"
 #include "node/feed.h"
@@ -497,16 +497,11 @@ static void *listen_to_bell(void *context)
 
 static tfos_status start_listener(tfos__node_feed *feed, tfos_error *error)
 {
-    sigset_t all;
-    sigset_t before;
     if (feed->far_listens) {
         return TFOS_OK;
     }
     feed->far_seen = tfos__bell_read(feed->far_bell); /* now, not when the thread runs: visitors are looked at before */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&feed->far_thread, NULL, listen_to_bell, feed);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = tfos__thread_start(&feed->far_thread, listen_to_bell, feed);
     feed->far_listens = code == 0;
     return code == 0 ? TFOS_OK : tfos__fail_errno(error, code, "cannot start a thread");
 }
