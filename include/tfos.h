@@ -6,6 +6,7 @@
  *   schema, field    the columns of a data set: name, type, shape, whether a value may be missing     tfos/column.h
  *   batch, vector    rows as columns in Arrow layout                                                  tfos/column.h
  *   rows             how rows of Python objects are made of columns, and columns of them              tfos/rows.h
+ *   file system      files that the caller reaches and the library does not                           tfos/fs.h
  *   reader           TFRecord files in, batches out                                                   tfos/record.h
  *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out                     tfos/record.h
  *   index            the offsets of a TFRecord file, for seeking and splitting                        tfos/record.h
@@ -27,6 +28,7 @@
 #include "tfos/column.h"
 #include "tfos/driver.h"
 #include "tfos/feed.h"
+#include "tfos/fs.h"
 #include "tfos/record.h"
 #include "tfos/rows.h"
 #include "tfos/spark.h"

@@ -16,6 +16,7 @@
 #define TFOS_RECORD_H
 
 #include "tfos/column.h"
+#include "tfos/fs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -92,6 +93,7 @@ typedef struct tfos_read_options {
      * with CANCELLED. For programs that must look at signals themselves. */
     bool (*interrupted)(void *context);
     void *interrupted_context;
+    const tfos_file_system *files; /* NULL, or: serves the paths that have a scheme */
 } tfos_read_options;
 
 /* Fills in the defaults: everything inferred, errors on corruption, ordered. `size` is that of *options.
@@ -207,13 +209,15 @@ TFOS_API tfos_status tfos_records_count(const char *path, tfos_codec codec, int6
 typedef struct tfos_write_options {
     size_t size;             /* of this struct; see tfos_write_options_init */
     tfos_record_kind record; /* AUTO: EXAMPLE, or SEQUENCE if a column is a list of lists */
-    tfos_codec codec;        /* AUTO: by the end of the name: .gz is GZIP, .zlib and .zz are ZLIB, else NONE */
+    tfos_codec codec;        /* AUTO: by the end of the name: .gz is GZIP, .zlib, .zz and .deflate ZLIB, else NONE */
     int32_t level;           /* of compression, 1 to 9; -1 for the codec's default */
     bool overwrite;          /* replace a file that exists; otherwise EXISTS */
     /* NULL, or: asked about ten times a second by the thread that writes Arrow arrays; true ends the call, and the
      * writer, with CANCELLED. */
     bool (*interrupted)(void *context);
     void *interrupted_context;
+    const tfos_file_system *files; /* NULL, or: serves the paths that have a scheme */
+    bool index;                    /* an index is written, too; of uncompressed files only */
 } tfos_write_options;
 
 /* Fills in the defaults. `size` is that of *options.

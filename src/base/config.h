@@ -11,6 +11,8 @@
       "A batch ends once its records have this many bytes, whatever their number.")                                    \
     X(RECORDS_THREADS, "records.threads", -1, -1, 256,                                                                 \
       "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")                             \
+    X(FS_AHEAD_BYTES, "fs.ahead_bytes", 4 << 20, 0, 1 << 30,                                                           \
+      "Bytes that are read ahead of the parser, of each open file that is not local; 0: none.")                        \
     X(CLUSTER_BEAT_MS, "cluster.beat_ms", 1000, 10, 60000, "Milliseconds between the heartbeats of a node.")           \
     X(CLUSTER_LEASE_MS, "cluster.lease_ms", 30000, 100, 3600000,                                                       \
       "A node that was not heard of for so many milliseconds is lost; a node that hears nothing ends itself.")         \

@@ -43,8 +43,8 @@ static tfos_status read_stream(void *context, void *to, size_t bytes, size_t *go
 static tfos_status open_text(tfos__convert_input *input, size_t file, tfos_error *error)
 {
     const char *path = input->paths->path[file];
-    TFOS_TRY(
-        tfos__stream_open(path, (tfos_codec)input->options->common.codec, TFOS__CONTENT_TEXT, &input->stream, error));
+    TFOS_TRY(tfos__stream_open(NULL, path, (tfos_codec)input->options->common.codec, TFOS__CONTENT_TEXT, &input->stream,
+                               error));
     tfos__text_init(&input->text, path, read_stream, input);
     return TFOS_OK;
 }

@@ -40,7 +40,7 @@ int tfos__cli_load_schema(const char *path, tfos_schema **out)
 {
     tfos_error error;
     tfos__buffer text = {0};
-    tfos_status status = tfos__file_slurp(path, MAX_SCHEMA_BYTES, &text, &error);
+    tfos_status status = tfos__file_slurp(NULL, path, MAX_SCHEMA_BYTES, &text, &error);
     if (status == TFOS_OK) {
         status = tfos_schema_from_json(text.size > 0 ? (const char *)text.data : "", text.size, out, &error);
         if (status != TFOS_OK) {

@@ -29,7 +29,7 @@ typedef struct ps_place {
 static tfos_status read_text(const char *option, tfos__buffer *out, tfos_error *error)
 {
     if (option[0] == '@') {
-        return tfos__file_slurp(option + 1, TFOS__CLUSTER_SPEC_MAX_BYTES, out, error);
+        return tfos__file_slurp(NULL, option + 1, TFOS__CLUSTER_SPEC_MAX_BYTES, out, error);
     }
     return tfos__buffer_append(out, option, strlen(option), error);
 }

@@ -37,7 +37,7 @@ tfos__convert_format tfos__convert_format_of(const char *path, tfos__convert_for
         {".tfrecords", CONVERT_TFRECORD},
     };
     size_t length = strlen(path);
-    static const char *const compressed[] = {".gz", ".zlib", ".zz"};
+    static const char *const compressed[] = {".gz", ".zlib", ".zz", ".deflate"};
     for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++) {
         if (ends_with(path, length, compressed[i])) {
             length -= strlen(compressed[i]);

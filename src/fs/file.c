@@ -1,81 +1,49 @@
-/* Files for reading, by pread.
- *
- * Not by mapping: a file that someone truncates while it is mapped kills the process with SIGBUS, and the process may
- * be an executor JVM. Reading into a buffer that stays in the cache costs little: the checksum and the parser find the
- * bytes there. */
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
+/* Files for reading: those of this machine, and those that a caller serves, through a window that is read ahead. */
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/options.h"
 #include "base/status.h"
+#include "fs/ahead.h"
 #include "fs/fs.h"
 #include "fs/local.h"
 
 struct tfos__file {
-    int descriptor;
+    tfos_file_system system;
+    void *handle;
     int64_t size;
+    tfos__ahead *ahead; /* NULL: reads go straight to the system */
     char path[];
 };
 
-tfos_status tfos__path_local(const char *path, const char **out, tfos_error *error)
+static const tfos_file_system nothing_served = {0};
+
+void tfos_file_system_init(tfos_file_system *files, size_t size)
 {
-    size_t scheme = 0;
-    while (isalnum((unsigned char)path[scheme]) ||
-           (scheme > 0 && strchr("+-.", path[scheme]) && path[scheme] != '\0')) {
-        scheme++;
-    }
-    if (scheme == 0 || strncmp(path + scheme, ":/", 2) != 0) {
-        *out = path;
-        return TFOS_OK;
-    }
-    if (scheme != 4 || strncmp(path, "file", 4) != 0) {
-        return tfos__fail(error, TFOS_UNSUPPORTED,
-                          "%s: the scheme '%.*s' is not supported here: use a local path or file:///…", path,
-                          (int)scheme, path);
-    }
-    path += 5; /* file:/x, file:///x */
-    if (path[0] == '/' && path[1] == '/' && path[2] != '/') {
-        return tfos__fail(error, TFOS_UNSUPPORTED, "file:%s: names a file of another host: expected file:///…", path);
-    }
-    while (path[0] == '/' && path[1] == '/') {
-        path++;
-    }
-    *out = path;
-    return TFOS_OK;
+    tfos__options_init(files, size, &nothing_served, sizeof nothing_served);
 }
 
-static tfos_status check_opened(int descriptor, const char *path, int64_t *size, tfos_error *error)
+tfos_status tfos__file_system_take(const tfos_file_system *from, tfos_file_system *out, tfos_error *error)
 {
-    struct stat info;
-    if (fstat(descriptor, &info) != 0) {
-        return tfos__fail_errno(error, errno, "%s: cannot be examined", path);
-    }
-    if (S_ISDIR(info.st_mode)) {
-        return tfos__fail(error, TFOS_INVALID, "%s: expected a file, found a folder", path);
-    }
-    *size = S_ISREG(info.st_mode) ? (int64_t)info.st_size : -1;
-    return TFOS_OK;
+    return tfos__options_take("tfos_file_system", from, &nothing_served, out, sizeof *out, error);
 }
 
-tfos_status tfos__file_open(const char *path, tfos__file **out, tfos_error *error)
+tfos_status tfos__file_open(const tfos_file_system *served, const char *path, tfos__file **out, tfos_error *error)
 {
-    const char *local;
-    TFOS_TRY(tfos__path_local(path, &local, error));
-    tfos__file *file = malloc(sizeof *file + strlen(path) + 1);
+    bool elsewhere = served != NULL && served->open != NULL && tfos__path_scheme(path) > 0;
+    tfos__file *file = calloc(1, sizeof *file + strlen(path) + 1);
     if (file == NULL) {
         return tfos__fail_memory(error, sizeof *file);
     }
     strcpy(file->path, path);
-    file->descriptor = open(local, O_RDONLY | O_CLOEXEC);
-    if (file->descriptor < 0) {
-        tfos_status status = tfos__fail_errno(error, errno, "%s: cannot be opened for reading", path);
+    file->system = elsewhere ? *served : tfos__file_system_local;
+    tfos_status status = file->system.open(file->system.context, path, &file->handle, &file->size, error);
+    if (status != TFOS_OK) {
         free(file);
         return status;
     }
-    tfos_status status = check_opened(file->descriptor, path, &file->size, error);
+    if (elsewhere) {
+        status = tfos__ahead_new(&file->system, file->handle, &file->ahead, error);
+    }
     if (status != TFOS_OK) {
         tfos__file_close(file);
         return status;
@@ -87,7 +55,8 @@ tfos_status tfos__file_open(const char *path, tfos__file **out, tfos_error *erro
 void tfos__file_close(tfos__file *file)
 {
     if (file != NULL) {
-        close(file->descriptor);
+        tfos__ahead_free(file->ahead);
+        file->system.close(file->system.context, file->handle);
         free(file);
     }
 }
@@ -104,25 +73,42 @@ const char *tfos__file_path(const tfos__file *file)
 
 tfos_status tfos__file_read(tfos__file *file, int64_t offset, void *to, size_t bytes, size_t *got, tfos_error *error)
 {
-    ssize_t count;
-    do {
-        if (file->size >= 0) {
-            count = pread(file->descriptor, to, bytes, (off_t)offset);
-        } else {
-            count = read(file->descriptor, to, bytes);
-        }
-    } while (count < 0 && errno == EINTR);
-    if (count < 0) {
-        return tfos__fail_errno(error, errno, "%s: reading at offset %lld failed", file->path, (long long)offset);
+    if (file->ahead != NULL) {
+        return tfos__ahead_read(file->ahead, offset, to, bytes, got, error);
     }
-    *got = (size_t)count;
+    return file->system.read(file->system.context, file->handle, offset, to, bytes, got, error);
+}
+
+tfos_status tfos__file_read_whole(tfos__file *file, int64_t offset, void *to, size_t bytes, size_t *got,
+                                  tfos_error *error)
+{
+    size_t all = 0;
+    for (size_t more = 1; more > 0 && all < bytes; all += more) {
+        TFOS_TRY(tfos__file_read(file, offset + (int64_t)all, (uint8_t *)to + all, bytes - all, &more, error));
+    }
+    *got = all;
     return TFOS_OK;
 }
 
 void tfos__file_hint_sequential(tfos__file *file)
 {
-    /* Only a hint: what it returns changes nothing. */
-    (void)posix_fadvise(file->descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+    if (file->ahead == NULL) {
+        tfos__local_hint_sequential(file->handle);
+    }
+}
+
+void tfos__file_hint_end(tfos__file *file, int64_t offset)
+{
+    if (file->ahead != NULL) {
+        tfos__ahead_limit(file->ahead, offset);
+    }
+}
+
+void tfos__file_set_stops(tfos__file *file, bool (*stops)(void *context), void *context)
+{
+    if (file->ahead != NULL) {
+        tfos__ahead_set_stops(file->ahead, stops, context);
+    }
 }
 
 static tfos_status slurp(tfos__file *file, size_t limit, tfos__buffer *out, tfos_error *error)
@@ -144,10 +130,11 @@ static tfos_status slurp(tfos__file *file, size_t limit, tfos__buffer *out, tfos
     }
 }
 
-tfos_status tfos__file_slurp(const char *path, size_t limit, tfos__buffer *out, tfos_error *error)
+tfos_status tfos__file_slurp(const tfos_file_system *served, const char *path, size_t limit, tfos__buffer *out,
+                             tfos_error *error)
 {
     tfos__file *file;
-    TFOS_TRY(tfos__file_open(path, &file, error));
+    TFOS_TRY(tfos__file_open(served, path, &file, error));
     tfos_status status = slurp(file, limit, out, error);
     tfos__file_close(file);
     return status;

@@ -1,5 +1,6 @@
-/* File systems: a path's scheme says which one serves it. Local paths are plain or file:///…; other schemes are refused
- * with a sentence that says so. */
+/* File systems: a path's scheme says which one serves it. Plain paths are local; paths with a scheme are served by the
+ * caller's file system if there is one (`served`), otherwise file:///… is local and other schemes are refused with a
+ * sentence that says so. */
 #ifndef TFOS_FS_FS_H
 #define TFOS_FS_FS_H
 
@@ -9,7 +10,8 @@
 /* An open file for reading. Reads are by position and may come from several threads. */
 typedef struct tfos__file tfos__file;
 
-tfos_status tfos__file_open(const char *path, tfos__file **out, tfos_error *error);
+/* `served` may be NULL; it is copied. */
+tfos_status tfos__file_open(const tfos_file_system *served, const char *path, tfos__file **out, tfos_error *error);
 void tfos__file_close(tfos__file *file);
 
 /* The size when it was opened; -1 when it cannot be known (a pipe), in which case reads must be sequential. */
@@ -19,14 +21,28 @@ const char *tfos__file_path(const tfos__file *file);
 /* Reads up to `bytes` at `offset`; *got is 0 only at the end of the file. */
 tfos_status tfos__file_read(tfos__file *file, int64_t offset, void *to, size_t bytes, size_t *got, tfos_error *error);
 
+/* The same until `bytes` are there or the file ends. */
+tfos_status tfos__file_read_whole(tfos__file *file, int64_t offset, void *to, size_t bytes, size_t *got,
+                                  tfos_error *error);
+
 /* Tells the system that the file will be read from front to back. */
 void tfos__file_hint_sequential(tfos__file *file);
 
-/* A file being written. It is hidden, beside its destination, until tfos__output_commit has made it durable and renamed
- * it. */
+/* Tells it that little will be wanted from `offset` on. */
+void tfos__file_hint_end(tfos__file *file, int64_t offset);
+
+/* NULL, or: asked ten times a second while a read waits; true ends it with CANCELLED. */
+void tfos__file_set_stops(tfos__file *file, bool (*stops)(void *context), void *context);
+
+/* What the caller has set. NULL: nothing is served. */
+tfos_status tfos__file_system_take(const tfos_file_system *from, tfos_file_system *out, tfos_error *error);
+
+/* A file being written. A local one is hidden, beside its destination, until tfos__output_commit has made it durable
+ * and renamed it; when others appear is the matter of who serves them. */
 typedef struct tfos__output tfos__output;
 
-tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error);
+tfos_status tfos__output_open(const tfos_file_system *served, const char *path, bool overwrite, tfos__output **out,
+                              tfos_error *error);
 tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t count, tfos_error *error);
 
 /* Brings what was written to disk and ends the writing. tfos__output_commit does it by itself; when several files are
@@ -54,7 +70,8 @@ bool tfos__path_is_regular(const char *path);
 tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error);
 
 /* The whole of a small file, at most `limit` bytes. */
-tfos_status tfos__file_slurp(const char *path, size_t limit, tfos__buffer *out, tfos_error *error);
+tfos_status tfos__file_slurp(const tfos_file_system *served, const char *path, size_t limit, tfos__buffer *out,
+                             tfos_error *error);
 
 /* Makes a folder and those above it. */
 tfos_status tfos__folder_make(const char *path, tfos_error *error);

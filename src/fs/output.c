@@ -34,6 +34,8 @@ static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(slot *) slots[MAX_OPEN_OUTPUTS];
 
 struct tfos__output {
+    tfos_file_system system; /* with functions, if somebody else serves the file */
+    void *served;            /* what these know it by */
     int descriptor;
     pid_t owner; /* a child that was forked has a copy of this struct, but the file is its parent's */
     bool overwrite;
@@ -142,19 +144,35 @@ static tfos_status create_hidden(tfos__output *output, tfos_error *error)
     return tfos__fail_errno(error, problem, "%s: cannot be created", output->path);
 }
 
-tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **out, tfos_error *error)
+static tfos_status open_local(tfos__output *output, tfos_error *error)
 {
-    const char *local;
-    TFOS_TRY(tfos__path_local(path, &local, error));
-    TFOS_TRY(check_destination(local, overwrite, error));
-    tfos__output *output = malloc(sizeof *output + strlen(local) + 1);
+    TFOS_TRY(check_destination(output->path, output->overwrite, error));
+    return create_hidden(output, error);
+}
+
+static tfos_status open_served(tfos__output *output, tfos_error *error)
+{
+    return output->system.create(output->system.context, output->path, output->overwrite, &output->served, error);
+}
+
+tfos_status tfos__output_open(const tfos_file_system *served, const char *path, bool overwrite, tfos__output **out,
+                              tfos_error *error)
+{
+    bool elsewhere = served != NULL && served->create != NULL && tfos__path_scheme(path) > 0;
+    const char *name = path;
+    TFOS_TRY(elsewhere ? TFOS_OK : tfos__path_local(path, &name, error));
+    tfos__output *output = calloc(1, sizeof *output + strlen(name) + 1);
     if (output == NULL) {
         return tfos__fail_memory(error, sizeof *output);
     }
-    strcpy(output->path, local);
+    strcpy(output->path, name);
     output->overwrite = overwrite;
     output->owner = getpid();
-    tfos_status status = create_hidden(output, error);
+    output->descriptor = -1;
+    if (elsewhere) {
+        output->system = *served;
+    }
+    tfos_status status = elsewhere ? open_served(output, error) : open_local(output, error);
     if (status != TFOS_OK) {
         free(output);
         return status;
@@ -163,9 +181,17 @@ tfos_status tfos__output_open(const char *path, bool overwrite, tfos__output **o
     return TFOS_OK;
 }
 
+static bool is_served(const tfos__output *output)
+{
+    return output->system.create != NULL;
+}
+
 tfos_status tfos__output_write(tfos__output *output, const void *bytes, size_t count, tfos_error *error)
 {
     const uint8_t *at = bytes;
+    if (is_served(output)) {
+        return output->system.write(output->system.context, output->served, bytes, count, error);
+    }
     while (count > 0) {
         ssize_t written = write(output->descriptor, at, count);
         if (written < 0) {
@@ -198,7 +224,13 @@ static void finish(tfos__output *output, bool remove_hidden)
 
 void tfos__output_abort(tfos__output *output)
 {
-    if (output != NULL) {
+    if (output == NULL) {
+        return;
+    }
+    if (is_served(output)) {
+        output->system.abandon(output->system.context, output->served);
+        free(output);
+    } else {
         finish(output, true);
     }
 }
@@ -268,6 +300,11 @@ tfos_status tfos__output_sync(tfos__output *output, tfos_error *error)
 
 tfos_status tfos__output_rename(tfos__output *output, tfos_error *error)
 {
+    if (is_served(output)) {
+        tfos_status status = output->system.finish(output->system.context, output->served, error);
+        free(output);
+        return status;
+    }
     tfos_status status = tfos__output_sync(output, error);
     if (status == TFOS_OK && rename_into_place(output) != 0) {
         status = tfos__fail_errno(error, errno, "%s: the finished file cannot take its name", output->path);
@@ -279,6 +316,9 @@ tfos_status tfos__output_rename(tfos__output *output, tfos_error *error)
 tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
 {
     char path[PATH_MAX];
+    if (is_served(output)) {
+        return tfos__output_rename(output, error);
+    }
     snprintf(path, sizeof path, "%s", output->path);
     TFOS_TRY(tfos__output_rename(output, error));
     tfos__output_sync_folder(path);

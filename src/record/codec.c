@@ -95,7 +95,8 @@ tfos_codec tfos__codec_of_name(const char *path)
     if (strcmp(dot, ".gz") == 0) {
         return TFOS_CODEC_GZIP;
     }
-    return strcmp(dot, ".zlib") == 0 || strcmp(dot, ".zz") == 0 ? TFOS_CODEC_ZLIB : TFOS_CODEC_NONE;
+    return strcmp(dot, ".zlib") == 0 || strcmp(dot, ".zz") == 0 || strcmp(dot, ".deflate") == 0 ? TFOS_CODEC_ZLIB
+                                                                                                : TFOS_CODEC_NONE;
 }
 
 /* ---- reading ---- */
@@ -238,14 +239,14 @@ static tfos_status set_up(tfos__stream *stream, tfos_codec codec, tfos__content 
     return stream->codec == TFOS_CODEC_NONE ? TFOS_OK : start_inflating(stream, error);
 }
 
-tfos_status tfos__stream_open(const char *path, tfos_codec codec, tfos__content content, tfos__stream **out,
-                              tfos_error *error)
+tfos_status tfos__stream_open(const tfos_file_system *served, const char *path, tfos_codec codec, tfos__content content,
+                              tfos__stream **out, tfos_error *error)
 {
     tfos__stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL) {
         return tfos__fail_memory(error, sizeof *stream);
     }
-    tfos_status status = tfos__file_open(path, &stream->file, error);
+    tfos_status status = tfos__file_open(served, path, &stream->file, error);
     if (status == TFOS_OK) {
         status = set_up(stream, codec, content, error);
     }
@@ -406,6 +407,11 @@ tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *
 int64_t tfos__stream_consumed(const tfos__stream *stream)
 {
     return stream->consumed;
+}
+
+tfos__file *tfos__stream_file(const tfos__stream *stream)
+{
+    return stream->file;
 }
 
 tfos_codec tfos__stream_codec(const tfos__stream *stream)

@@ -3,6 +3,7 @@
 #define TFOS_RECORD_CODEC_H
 
 #include "base/bytes.h"
+#include "fs/fs.h"
 #include "tfos.h"
 
 /* ---- reading ---- */
@@ -13,8 +14,9 @@ typedef struct tfos__stream tfos__stream;
  * plain unless it begins like gzip. */
 typedef enum tfos__content { TFOS__CONTENT_RECORDS, TFOS__CONTENT_TEXT } tfos__content;
 
-tfos_status tfos__stream_open(const char *path, tfos_codec codec, tfos__content content, tfos__stream **out,
-                              tfos_error *error);
+/* `served`: see tfos__file_open. */
+tfos_status tfos__stream_open(const tfos_file_system *served, const char *path, tfos_codec codec, tfos__content content,
+                              tfos__stream **out, tfos_error *error);
 void tfos__stream_close(tfos__stream *stream);
 
 /* Reads up to `bytes`; *got is 0 only at the end. What comes before damage is handed out before the error. */
@@ -32,6 +34,9 @@ tfos_status tfos__stream_seek(tfos__stream *stream, int64_t offset, tfos_error *
 /* Stored bytes that have been read so far, for progress. */
 int64_t tfos__stream_consumed(const tfos__stream *stream);
 
+/* The file that is read; the stream's own. */
+tfos__file *tfos__stream_file(const tfos__stream *stream);
+
 /* AUTO has been resolved. */
 tfos_codec tfos__stream_codec(const tfos__stream *stream);
 const char *tfos__stream_path(const tfos__stream *stream);
@@ -48,7 +53,7 @@ void tfos__deflater_free(tfos__deflater *deflater);
 tfos_status tfos__deflater_run(tfos__deflater *deflater, const void *from, size_t bytes, bool last, tfos__buffer *to,
                                tfos_error *error);
 
-/* The codec that the end of a name asks for: .gz, .zlib, .zz, else none. */
+/* The codec that the end of a name asks for: .gz; .zlib, .zz or, as Hadoop calls it, .deflate; else none. */
 tfos_codec tfos__codec_of_name(const char *path);
 
 /* In the order of tfos_codec, with a NULL behind them. */

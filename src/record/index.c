@@ -19,12 +19,14 @@
 #include "record/index.h"
 #include "record/source.h"
 
-enum { HEAD_BYTES = 32, TAIL_BYTES = 4, STRIDE = 32, PRINT_BYTES = 4096, WINDOW_BYTES = 64 * 1024 };
+enum { HEAD_BYTES = 32, TAIL_BYTES = 4, STRIDE = 32, WINDOW_BYTES = 64 * 1024 };
+enum { PRINT_BYTES = TFOS__INDEX_PRINT_BYTES };
 
 #define MAGIC "TFOSIDX1"
 
 struct tfos_index {
     tfos__file *file; /* of the data */
+    bool owns_file;
     int64_t file_bytes;
     int64_t records;
     int64_t stride;
@@ -117,9 +119,9 @@ static tfos_status file_print(tfos__file *file, uint32_t *out, tfos_error *error
     uint8_t bytes[PRINT_BYTES];
     size_t got;
     int64_t size = tfos__file_size(file);
-    TFOS_TRY(tfos__file_read(file, 0, bytes, sizeof bytes, &got, error));
+    TFOS_TRY(tfos__file_read_whole(file, 0, bytes, sizeof bytes, &got, error));
     uint32_t crc = tfos__crc32c(0, bytes, got);
-    TFOS_TRY(tfos__file_read(file, tfos__max_i64(0, size - PRINT_BYTES), bytes, sizeof bytes, &got, error));
+    TFOS_TRY(tfos__file_read_whole(file, tfos__max_i64(0, size - PRINT_BYTES), bytes, sizeof bytes, &got, error));
     *out = tfos__crc32c(crc, bytes, got);
     return TFOS_OK;
 }
@@ -136,37 +138,48 @@ static tfos_status index_name(const char *path, char **out, tfos_error *error)
     return TFOS_OK;
 }
 
-static tfos_status list_offsets(header_walk *walk, tfos__buffer *out, tfos_error *error)
+/* ---- making ---- */
+
+tfos_status tfos__index_maker_add(tfos__index_maker *maker, int64_t offset, tfos_error *error)
 {
-    for (;;) {
-        uint8_t offset[8];
-        tfos__store_u64(offset, (uint64_t)walk->offset);
-        bool listed = walk->record % STRIDE == 0;
-        tfos_status status = walk_next(walk, error);
-        if (status != TFOS_OK) {
-            return status == TFOS_END ? TFOS_OK : status;
-        }
-        if (listed) {
-            TFOS_TRY(tfos__buffer_append(out, offset, sizeof offset, error));
-        }
+    if (maker->bytes.size == 0) {
+        TFOS_TRY(tfos__buffer_reserve(&maker->bytes, HEAD_BYTES, error));
+        maker->bytes.size = HEAD_BYTES;
     }
+    if (maker->records % STRIDE == 0) {
+        uint8_t bytes[8];
+        tfos__store_u64(bytes, (uint64_t)offset);
+        TFOS_TRY(tfos__buffer_append(&maker->bytes, bytes, sizeof bytes, error));
+    }
+    maker->records++;
+    return TFOS_OK;
 }
 
-static tfos_status make_index(tfos__file *file, tfos__buffer *out, int64_t *records, tfos_error *error)
+void tfos__index_maker_see(tfos__index_maker *maker, const void *bytes, size_t count)
 {
-    header_walk *walk = NULL;
-    uint32_t print;
-    TFOS_TRY(file_print(file, &print, error));
-    TFOS_TRY(tfos__buffer_reserve(out, HEAD_BYTES, error));
-    out->size = HEAD_BYTES;
-    TFOS_TRY(walk_new(file, &walk, error));
-    tfos_status status = list_offsets(walk, out, error);
-    *records = walk->record;
-    free(walk);
-    TFOS_TRY(status);
+    const uint8_t *from = bytes;
+    if (maker->file_bytes < PRINT_BYTES) {
+        size_t room = PRINT_BYTES - (size_t)maker->file_bytes;
+        memcpy(maker->first + maker->file_bytes, from, count < room ? count : room);
+    }
+    maker->file_bytes += (int64_t)count;
+    size_t fresh = count < PRINT_BYTES ? count : PRINT_BYTES;
+    size_t kept = maker->last_bytes + fresh > PRINT_BYTES ? PRINT_BYTES - fresh : maker->last_bytes;
+    memmove(maker->last, maker->last + maker->last_bytes - kept, kept);
+    memcpy(maker->last + kept, from + count - fresh, fresh);
+    maker->last_bytes = kept + fresh;
+}
+
+static tfos_status finish_index(tfos__index_maker *maker, int64_t file_bytes, uint32_t print, tfos_error *error)
+{
+    tfos__buffer *out = &maker->bytes;
+    if (out->size == 0) { /* no record at all */
+        TFOS_TRY(tfos__buffer_reserve(out, HEAD_BYTES, error));
+        out->size = HEAD_BYTES;
+    }
     memcpy(out->data, MAGIC, 8);
-    tfos__store_u64(out->data + 8, (uint64_t)tfos__file_size(file));
-    tfos__store_u64(out->data + 16, (uint64_t)*records);
+    tfos__store_u64(out->data + 8, (uint64_t)file_bytes);
+    tfos__store_u64(out->data + 16, (uint64_t)maker->records);
     tfos__store_u32(out->data + 24, STRIDE);
     tfos__store_u32(out->data + 28, print);
     uint8_t crc[TAIL_BYTES];
@@ -174,27 +187,13 @@ static tfos_status make_index(tfos__file *file, tfos__buffer *out, int64_t *reco
     return tfos__buffer_append(out, crc, sizeof crc, error);
 }
 
-/* Opens a TFRecord file that can be indexed: one that is not compressed. */
-static tfos_status open_plain(const char *path, tfos__file **out, tfos_error *error)
-{
-    tfos__stream *stream;
-    TFOS_TRY(tfos__stream_open(path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream, error));
-    tfos_codec codec = tfos__stream_codec(stream);
-    bool seekable = tfos__stream_left(stream) >= 0;
-    tfos__stream_close(stream);
-    if (codec != TFOS_CODEC_NONE || !seekable) {
-        return tfos__fail(error, TFOS_UNSUPPORTED, "%s: only an uncompressed file can be indexed, found %s", path,
-                          codec != TFOS_CODEC_NONE ? tfos_codec_name(codec) : "a pipe");
-    }
-    return tfos__file_open(path, out, error);
-}
-
-static tfos_status write_index(const char *path, const tfos__buffer *bytes, tfos_error *error)
+static tfos_status write_index(const tfos_file_system *served, const char *path, const tfos__buffer *bytes,
+                               tfos_error *error)
 {
     char *name = NULL;
     tfos__output *output = NULL;
     TFOS_TRY(index_name(path, &name, error));
-    tfos_status status = tfos__output_open(name, true, &output, error);
+    tfos_status status = tfos__output_open(served, name, true, &output, error);
     free(name);
     TFOS_TRY(status);
     status = tfos__output_write(output, bytes->data, bytes->size, error);
@@ -205,21 +204,72 @@ static tfos_status write_index(const char *path, const tfos__buffer *bytes, tfos
     return tfos__output_commit(output, error);
 }
 
+tfos_status tfos__index_maker_write(tfos__index_maker *maker, const tfos_file_system *served, const char *path,
+                                    tfos_error *error)
+{
+    size_t first = maker->file_bytes < PRINT_BYTES ? (size_t)maker->file_bytes : PRINT_BYTES;
+    uint32_t print = tfos__crc32c(tfos__crc32c(0, maker->first, first), maker->last, maker->last_bytes);
+    TFOS_TRY(finish_index(maker, maker->file_bytes, print, error));
+    return write_index(served, path, &maker->bytes, error);
+}
+
+void tfos__index_maker_reset(tfos__index_maker *maker)
+{
+    tfos__buffer_reset(&maker->bytes);
+    maker->records = 0;
+}
+
+static tfos_status make_index(tfos__file *file, tfos__index_maker *maker, tfos_error *error)
+{
+    header_walk *walk = NULL;
+    uint32_t print;
+    TFOS_TRY(file_print(file, &print, error));
+    TFOS_TRY(walk_new(file, &walk, error));
+    tfos_status status = TFOS_OK;
+    while (status == TFOS_OK) {
+        int64_t offset = walk->offset;
+        status = walk_next(walk, error);
+        status = status == TFOS_OK ? tfos__index_maker_add(maker, offset, error) : status;
+    }
+    free(walk);
+    return status == TFOS_END ? finish_index(maker, tfos__file_size(file), print, error) : status;
+}
+
+/* Opens a TFRecord file that can be indexed: one that is not compressed. */
+static tfos_status open_plain(const char *path, tfos__file **out, tfos_error *error)
+{
+    tfos__stream *stream;
+    TFOS_TRY(tfos__stream_open(NULL, path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream, error));
+    tfos_codec codec = tfos__stream_codec(stream);
+    bool seekable = tfos__stream_left(stream) >= 0;
+    tfos__stream_close(stream);
+    if (codec != TFOS_CODEC_NONE || !seekable) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "%s: only an uncompressed file can be indexed, found %s", path,
+                          codec != TFOS_CODEC_NONE ? tfos_codec_name(codec) : "a pipe");
+    }
+    return tfos__file_open(NULL, path, out, error);
+}
+
 tfos_status tfos_index_build(const char *path, int64_t *records, tfos_error *error)
 {
     tfos__file *file = NULL;
-    tfos__buffer bytes = {0};
-    int64_t count = 0;
-    TFOS_TRY(open_plain(path, &file, error));
-    tfos_status status = make_index(file, &bytes, &count, error);
-    tfos__file_close(file);
+    tfos__index_maker *maker = calloc(1, sizeof *maker);
+    if (maker == NULL) {
+        return tfos__fail_memory(error, sizeof *maker);
+    }
+    tfos_status status = open_plain(path, &file, error);
     if (status == TFOS_OK) {
-        status = write_index(path, &bytes, error);
+        status = make_index(file, maker, error);
+        tfos__file_close(file);
     }
-    tfos__buffer_reset(&bytes);
+    if (status == TFOS_OK) {
+        status = write_index(NULL, path, &maker->bytes, error);
+    }
     if (status == TFOS_OK && records != NULL) {
-        *records = count;
+        *records = maker->records;
     }
+    tfos__index_maker_reset(maker);
+    free(maker);
     return status;
 }
 
@@ -282,13 +332,13 @@ static size_t most_bytes(int64_t file_bytes)
     return HEAD_BYTES + TAIL_BYTES + 8 * (size_t)(tfos__max_i64(file_bytes, 0) / TFOS__FRAME_OVERHEAD_BYTES + 1);
 }
 
-static tfos_status load(tfos_index *index, const char *path, tfos_error *error)
+static tfos_status load(tfos_index *index, const tfos_file_system *served, tfos_error *error)
 {
     char *name = NULL;
     tfos__index_head head;
-    TFOS_TRY(tfos__file_open(path, &index->file, error));
+    const char *path = tfos__file_path(index->file);
     TFOS_TRY(index_name(path, &name, error));
-    tfos_status status = tfos__file_slurp(name, most_bytes(tfos__file_size(index->file)), &index->bytes, error);
+    tfos_status status = tfos__file_slurp(served, name, most_bytes(tfos__file_size(index->file)), &index->bytes, error);
     if (status == TFOS_OK) {
         status = tfos__index_parse(index->bytes.data, index->bytes.size, name, &head, error);
     }
@@ -302,13 +352,15 @@ static tfos_status load(tfos_index *index, const char *path, tfos_error *error)
     return TFOS_OK;
 }
 
-tfos_status tfos_index_open(const char *path, tfos_index **out, tfos_error *error)
+/* The file becomes the index's own only if that is opened. */
+static tfos_status open_over(const tfos_file_system *served, tfos__file *file, tfos_index **out, tfos_error *error)
 {
     tfos_index *index = calloc(1, sizeof *index);
     if (index == NULL) {
         return tfos__fail_memory(error, sizeof *index);
     }
-    tfos_status status = load(index, path, error);
+    index->file = file;
+    tfos_status status = load(index, served, error);
     if (status != TFOS_OK) {
         tfos_index_free(index);
         return status;
@@ -317,10 +369,25 @@ tfos_status tfos_index_open(const char *path, tfos_index **out, tfos_error *erro
     return TFOS_OK;
 }
 
+tfos_status tfos_index_open(const char *path, tfos_index **out, tfos_error *error)
+{
+    tfos__file *file;
+    TFOS_TRY(tfos__file_open(NULL, path, &file, error));
+    tfos_status status = open_over(NULL, file, out, error);
+    if (status == TFOS_OK) {
+        (*out)->owns_file = true;
+    } else {
+        tfos__file_close(file);
+    }
+    return status;
+}
+
 void tfos_index_free(tfos_index *index)
 {
     if (index != NULL) {
-        tfos__file_close(index->file);
+        if (index->owns_file) {
+            tfos__file_close(index->file);
+        }
         tfos__buffer_reset(&index->bytes);
         free(index);
     }
@@ -407,48 +474,33 @@ static size_t block_before(const tfos_index *index, int64_t offset)
     return low;
 }
 
-/* The index, if there is one to be trusted. Without it the work takes longer and gives the same, so that is worth a
- * line in the log only if somebody meant there to be one. */
-static tfos_index *open_if_fresh(const char *path)
+/* Without it the work takes longer and gives the same, so that is worth a line in the log only if somebody meant there
+ * to be one. */
+tfos_index *tfos__index_of_file(const tfos_file_system *served, tfos__file *file)
 {
     tfos_index *index = NULL;
     tfos_error trouble;
-    tfos_status status = tfos_index_open(path, &index, &trouble);
+    tfos_status status = open_over(served, file, &index, &trouble);
     if (status != TFOS_OK && status != TFOS_NOT_FOUND) {
         tfos__log(TFOS_LOG_WARN, "the index is not used: %s", trouble.message);
     }
     return index;
 }
 
-tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error)
+tfos_status tfos__index_align(tfos_index *index, int64_t offset, int64_t *out, tfos_error *error)
 {
-    if (offset <= 0) {
-        *out = 0;
-        return TFOS_OK;
-    }
-    tfos_index *index = open_if_fresh(path);
-    if (index == NULL) {
-        return tfos__records_scan(path, offset, out, error);
-    }
-    tfos_status status = TFOS_OK;
     if (offset >= index->file_bytes || index->listed == 0) {
         *out = index->file_bytes;
-    } else {
-        status = walk_from(index, block_before(index, offset), INT64_MAX, offset, out, error);
+        return TFOS_OK;
     }
-    tfos_index_free(index);
-    /* A file that was damaged or changed since: the record is found as without an index. */
-    bool stale = status == TFOS_CORRUPT || status == TFOS_TRUNCATED || status == TFOS_MISMATCH;
-    return stale ? tfos__records_scan(path, offset, out, error) : status;
+    return walk_from(index, block_before(index, offset), INT64_MAX, offset, out, error);
 }
 
 /* ---- counting ---- */
 
-static tfos_status count_headers(const char *path, int64_t *out, tfos_error *error)
+static tfos_status count_headers(tfos__file *file, int64_t *out, tfos_error *error)
 {
-    tfos__file *file = NULL;
     header_walk *walk = NULL;
-    TFOS_TRY(tfos__file_open(path, &file, error));
     tfos_status status = walk_new(file, &walk, error);
     while (status == TFOS_OK) {
         status = walk_next(walk, error);
@@ -458,8 +510,19 @@ static tfos_status count_headers(const char *path, int64_t *out, tfos_error *err
         status = TFOS_OK;
     }
     free(walk);
-    tfos__file_close(file);
     return status;
+}
+
+/* By the index, or from header to header. */
+static tfos_status count_plain(tfos__file *file, int64_t *out, tfos_error *error)
+{
+    tfos_index *index = tfos__index_of_file(NULL, file);
+    if (index == NULL) {
+        return count_headers(file, out, error);
+    }
+    *out = index->records;
+    tfos_index_free(index);
+    return TFOS_OK;
 }
 
 /* By reading everything: compressed files, and pipes. */
@@ -488,15 +551,10 @@ tfos_status tfos_records_count(const char *path, tfos_codec codec, int64_t *out,
     if (!tfos__path_is_regular(path)) {
         return count_chunks(path, codec, out, error);
     }
-    tfos_index *index = codec <= TFOS_CODEC_NONE ? open_if_fresh(path) : NULL;
-    if (index != NULL) {
-        *out = index->records;
-        tfos_index_free(index);
-        return TFOS_OK;
-    }
     tfos__stream *stream = NULL;
-    TFOS_TRY(tfos__stream_open(path, codec, TFOS__CONTENT_RECORDS, &stream, error));
+    TFOS_TRY(tfos__stream_open(NULL, path, codec, TFOS__CONTENT_RECORDS, &stream, error));
     bool plain = tfos__stream_codec(stream) == TFOS_CODEC_NONE;
+    tfos_status status = plain ? count_plain(tfos__stream_file(stream), out, error) : TFOS_OK;
     tfos__stream_close(stream);
-    return plain ? count_headers(path, out, error) : count_chunks(path, codec, out, error);
+    return plain ? status : count_chunks(path, codec, out, error);
 }

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "column/schema.h"
+#include "fs/fs.h"
 #include "record/example.h"
 #include "record/scan.h"
 #include "record/shape.h"
@@ -47,6 +48,7 @@ typedef struct thread_findings {
 } thread_findings;
 
 typedef struct inference_state {
+    tfos_file_system files;
     tfos_record_kind asked;
     tfos_on_corrupt on_corrupt;
     int64_t sample_left; /* -1: all */
@@ -573,7 +575,8 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
 {
     enum { CHUNK_ROWS = 65536, CHUNK_BYTES = 512 * 1024 };
     tfos__scan_options scan_options = {
-        .source = {.codec = options->codec,
+        .source = {.served = &inference->files,
+                   .codec = options->codec,
                    .on_corrupt = options->on_corrupt,
                    .chunk_rows = CHUNK_ROWS,
                    .chunk_bytes = CHUNK_BYTES,
@@ -614,6 +617,7 @@ tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *
                                  .sample_left = options->infer_records > 0 ? options->infer_records : -1,
                                  .threads = threads,
                                  .count = tfos__scan_workers(threads)};
+    TFOS_TRY(tfos__file_system_take(options->files, &inference.files, error));
     inference.per_thread = calloc((size_t)inference.count, sizeof *inference.per_thread);
     if (inference.per_thread == NULL) {
         return tfos__fail_memory(error, (size_t)inference.count * sizeof *inference.per_thread);

@@ -17,6 +17,7 @@ struct tfos_reader {
     atomic_int references;
     tfos_paths *paths;
     tfos_schema *schema;
+    tfos_file_system files;
     tfos_on_corrupt on_corrupt;
     tfos__batch_pool *pool;
     int decoder_count;
@@ -149,6 +150,7 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
                               tfos_error *error)
 {
     TFOS_TRY(copy_paths(paths, &reader->paths, error));
+    TFOS_TRY(tfos__file_system_take(options->files, &reader->files, error));
     TFOS_TRY(choose_schema(reader->paths, options, &reader->schema, error));
     int threads = options->threads;
     TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
@@ -161,7 +163,8 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
         TFOS_TRY(tfos__decoder_new(reader->schema, &reader->decoders[reader->decoder_count], error));
     }
     tfos__scan_options scan_options = {
-        .source = {.codec = options->codec,
+        .source = {.served = &reader->files,
+                   .codec = options->codec,
                    .on_corrupt = options->on_corrupt,
                    .chunk_rows = tfos__schema_rows_for(reader->schema, options->batch_rows, options->batch_bytes),
                    .chunk_bytes = options->batch_bytes,

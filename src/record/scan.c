@@ -2,17 +2,16 @@
 #include "record/scan.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 enum { GROUP_BYTES = 4 << 20, MAX_THREADS = 256, POLL_MS = 100 };
 
@@ -60,8 +59,8 @@ struct tfos__scan {
     tfos_status status; /* OK until the end or an error; then that for ever */
     tfos_error error;
 
-    struct timespec poll_at; /* without threads: when to ask again */
-    pid_t owner;             /* a child that was forked has none of the threads */
+    int64_t poll_at_ms; /* without threads: when to ask again */
+    pid_t owner;        /* a child that was forked has none of the threads */
     atomic_bool cancelled;
     atomic_llong done_bytes;
     atomic_llong records;
@@ -347,30 +346,20 @@ static tfos_status fail_cancelled(tfos__scan *scan)
     return tfos__fail(&scan->error, TFOS_CANCELLED, "reading was cancelled");
 }
 
-/* The time until which to wait before asking again whether to go on. */
-static struct timespec next_poll(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    time.tv_nsec += POLL_MS * 1000000L;
-    if (time.tv_nsec >= 1000000000L) {
-        time.tv_nsec -= 1000000000L;
-        time.tv_sec++;
-    }
-    return time;
-}
-
 /* With the lock held: waits until an outcome may have come. Asks now and then, without the lock, whether to go on: who
  * answers may wait for a thread that wants the lock. */
 static void wait_a_while(tfos__scan *scan)
 {
     bool polls = scan->options.interrupted != NULL;
-    struct timespec until = next_poll();
+    bool woken = true;
     scan->consumer_waits = true;
-    int result = polls ? pthread_cond_timedwait(&scan->outcome_ready, &scan->lock, &until)
-                       : pthread_cond_wait(&scan->outcome_ready, &scan->lock);
+    if (polls) {
+        woken = tfos__condition_wait(&scan->outcome_ready, &scan->lock, POLL_MS);
+    } else {
+        pthread_cond_wait(&scan->outcome_ready, &scan->lock);
+    }
     scan->consumer_waits = false;
-    if (polls && result == ETIMEDOUT) {
+    if (!woken) {
         pthread_mutex_unlock(&scan->lock);
         bool interrupted = scan->options.interrupted(scan->options.interrupted_context);
         pthread_mutex_lock(&scan->lock);
@@ -392,14 +381,11 @@ static bool is_interrupted(tfos__scan *scan)
     if (scan->options.interrupted == NULL) {
         return false;
     }
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    bool due = now.tv_sec > scan->poll_at.tv_sec ||
-               (now.tv_sec == scan->poll_at.tv_sec && now.tv_nsec >= scan->poll_at.tv_nsec);
-    if (!due) {
+    int64_t now_ms = tfos__clock_ms();
+    if (now_ms < scan->poll_at_ms) {
         return false;
     }
-    scan->poll_at = next_poll();
+    scan->poll_at_ms = now_ms + POLL_MS;
     return scan->options.interrupted(scan->options.interrupted_context);
 }
 
@@ -543,10 +529,6 @@ static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
     if (scan->threads == NULL) {
         return tfos__fail_memory(error, (size_t)count * sizeof *scan->threads);
     }
-    sigset_t all; /* signals are for the threads of the program, whose handlers may not expect ours */
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&scan->lock); /* nobody begins before thread_count is right */
     tfos_status status = TFOS_OK;
     for (; scan->thread_count < count && status == TFOS_OK; scan->thread_count++) {
@@ -556,7 +538,7 @@ static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
             break;
         }
         *argument = (start){scan, scan->thread_count};
-        int problem = pthread_create(&scan->threads[scan->thread_count], NULL, thread_main, argument);
+        int problem = tfos__thread_start(&scan->threads[scan->thread_count], thread_main, argument);
         if (problem != 0) {
             free(argument);
             status = tfos__fail_errno(error, problem, "a thread for reading cannot be started");
@@ -564,7 +546,6 @@ static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
         }
     }
     pthread_mutex_unlock(&scan->lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
@@ -583,12 +564,8 @@ tfos_status tfos__scan_open(const tfos_paths *paths, const tfos__scan_options *o
     scan->work = *work;
     pthread_mutex_init(&scan->lock, NULL);
     pthread_cond_init(&scan->work_ready, NULL);
-    pthread_condattr_t monotonic; /* a clock that is set must not make it wait for hours */
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&scan->outcome_ready, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    scan->poll_at = next_poll();
+    tfos__condition_init(&scan->outcome_ready);
+    scan->poll_at_ms = tfos__clock_ms() + POLL_MS;
     tfos_status status = make_groups(scan, error);
     *out = scan; /* before there are threads: their work asks for it */
     if (status == TFOS_OK && options->threads > 0) {

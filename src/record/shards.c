@@ -67,7 +67,7 @@ static tfos_status open_shard(shard_file *shard, const char *path, const tfos__s
     if (codec != TFOS_CODEC_NONE) {
         TFOS_TRY(tfos__deflater_new(codec, options->level, &shard->deflater, error));
     }
-    TFOS_TRY(tfos__output_open(path, options->overwrite, &shard->output, error));
+    TFOS_TRY(tfos__output_open(NULL, path, options->overwrite, &shard->output, error));
     return tfos__buffer_append(&shard->plain, options->header, options->header_bytes, error);
 }
 

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "record/codec.h"
 #include "record/frame.h"
+#include "record/index.h"
 
 enum { MIN_READ_BYTES = 64 * 1024, MAX_READ_BYTES = 1024 * 1024 };
 
@@ -402,27 +403,71 @@ static tfos_status hop(tfos__source *source, tfos__chunk *chunk, uint64_t *lengt
 
 /* ---- files ---- */
 
+/* The first record at or behind `offset`, found by its checksums. The stream stays where that was seen. */
+static tfos_status find_record(const tfos__source *source, tfos__stream *stream, int64_t offset, int64_t *out,
+                               tfos_error *error)
+{
+    bool paused;
+    tfos__source finder = {.options = source->options,
+                           .stream = stream,
+                           .mean_bytes = source->mean_bytes,
+                           .search_budget = FIRST_SEARCH_BUDGET};
+    finder.options.on_corrupt = TFOS_ON_CORRUPT_ERROR;
+    finder.offset = tfos__min_i64(offset, tfos__stream_stored(stream));
+    tfos_status status = tfos__stream_seek(stream, finder.offset, error);
+    status = status == TFOS_OK ? search(&finder, false, &paused, error) : status;
+    tfos__buffer_reset(&finder.data);
+    if (status == TFOS_OK) {
+        *out = finder.offset;
+    }
+    return status;
+}
+
+static tfos_status align(const tfos__source *source, tfos__stream *stream, tfos_index *index, int64_t offset,
+                         int64_t *out, tfos_error *error)
+{
+    if (offset <= 0) {
+        *out = 0;
+        return TFOS_OK;
+    }
+    tfos_status status = index != NULL ? tfos__index_align(index, offset, out, error) : TFOS_NOT_FOUND;
+    /* A file that was damaged or changed since: the record is found as without an index. */
+    bool stale = status == TFOS_CORRUPT || status == TFOS_TRUNCATED || status == TFOS_MISMATCH;
+    return stale || index == NULL ? find_record(source, stream, offset, out, error) : status;
+}
+
+static tfos_status align_range(tfos__source *source, tfos_index *index, int64_t *start, tfos_error *error)
+{
+    TFOS_TRY(align(source, source->stream, index, source->options.range_start, start, error));
+    if (source->options.range_end >= 0) {
+        TFOS_TRY(align(source, source->stream, index, source->options.range_end, &source->stop, error));
+        tfos__file_hint_end(tfos__stream_file(source->stream), source->stop);
+    }
+    return tfos__stream_seek(source->stream, *start, error);
+}
+
 /* Both ends of a range are found in the same way, so that neighbours agree on the record where one stops and the other
  * begins: damage is told by the split that it follows, even where the border lies in it. */
-static tfos_status find_range(tfos__source *source, const char *path, int64_t *start, tfos_error *error)
+static tfos_status find_range(tfos__source *source, int64_t *start, tfos_error *error)
 {
-    if (source->options.range_start == 0 && source->options.range_end >= tfos__stream_stored(source->stream) &&
-        tfos__stream_stored(source->stream) >= 0) {
+    int64_t stored = tfos__stream_stored(source->stream);
+    if (source->options.range_start == 0 && source->options.range_end >= stored && stored >= 0) {
         return TFOS_OK; /* all of it: so a compressed file, which cannot be split, can be read by the one who gets it */
     }
     TFOS_TRY(tfos__stream_seek(source->stream, 0, error)); /* not in every file */
-    TFOS_TRY(tfos_records_align(path, source->options.range_start, start, error));
-    if (source->options.range_end >= 0) {
-        TFOS_TRY(tfos_records_align(path, source->options.range_end, &source->stop, error));
-    }
-    return tfos__stream_seek(source->stream, *start, error);
+    tfos_index *index = tfos__index_of_file(source->options.served, tfos__stream_file(source->stream));
+    tfos_status status = align_range(source, index, start, error);
+    tfos_index_free(index);
+    return status;
 }
 
 static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_error *error)
 {
     const char *path = source->paths[source->next_file];
     int64_t start = 0;
-    TFOS_TRY(tfos__stream_open(path, source->options.codec, TFOS__CONTENT_RECORDS, &source->stream, error));
+    TFOS_TRY(tfos__stream_open(source->options.served, path, source->options.codec, TFOS__CONTENT_RECORDS,
+                               &source->stream, error));
+    tfos__file_set_stops(tfos__stream_file(source->stream), source->options.stops, source->options.stops_context);
     source->next_file++;
     source->stream_ended = false;
     source->stream_broken = false;
@@ -430,7 +475,7 @@ static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_erro
     source->in_hole = false;
     source->stop = INT64_MAX;
     if (source->options.range_start > 0 || source->options.range_end >= 0) {
-        TFOS_TRY(find_range(source, path, &start, error));
+        TFOS_TRY(find_range(source, &start, error));
     }
     source->offset = start;
     source->record = start > 0 ? -1 : 0;
@@ -600,24 +645,14 @@ tfos_status tfos__source_next(tfos__source *source, tfos__chunk *chunk, tfos_err
     return TFOS_END;
 }
 
-tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, tfos_error *error)
+tfos_status tfos_records_align(const char *path, int64_t offset, int64_t *out, tfos_error *error)
 {
-    tfos__source_options options = {.codec = TFOS_CODEC_NONE, .chunk_rows = 1, .chunk_bytes = 1, .range_end = -1};
-    tfos__source *source = NULL;
-    TFOS_TRY(tfos__source_new(&path, 1, 0, &options, &source, error));
-    tfos_status status = tfos__stream_open(path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &source->stream, error);
-    if (status == TFOS_OK) {
-        int64_t size = tfos__stream_left(source->stream);
-        source->offset = size >= 0 ? tfos__min_i64(offset, size) : offset;
-        status = tfos__stream_seek(source->stream, source->offset, error);
-    }
-    if (status == TFOS_OK) {
-        bool paused;
-        status = search(source, false, &paused, error);
-    }
-    if (status == TFOS_OK) {
-        *out = source->offset;
-    }
-    tfos__source_free(source);
+    const tfos__source source = {.options = {.chunk_rows = 1, .chunk_bytes = 1}, .mean_bytes = 512};
+    tfos__stream *stream = NULL;
+    TFOS_TRY(tfos__stream_open(NULL, path, TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream, error));
+    tfos_index *index = offset > 0 ? tfos__index_of_file(NULL, tfos__stream_file(stream)) : NULL;
+    tfos_status status = align(&source, stream, index, offset, out, error);
+    tfos_index_free(index);
+    tfos__stream_close(stream);
     return status;
 }

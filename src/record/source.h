@@ -83,6 +83,7 @@ tfos_status tfos__chunk_each(tfos__chunk *chunk, tfos_on_corrupt on_corrupt, tfo
                              void *context, tfos_error *error);
 
 typedef struct tfos__source_options {
+    const tfos_file_system *served; /* NULL, or: serves the paths that have a scheme */
     tfos_codec codec;
     tfos_on_corrupt on_corrupt;
     int64_t chunk_rows;
@@ -103,8 +104,5 @@ void tfos__source_free(tfos__source *source);
 
 /* Fills `chunk`, whose memory is used again, with at least one record or hole; END when all files are read. */
 tfos_status tfos__source_next(tfos__source *source, tfos__chunk *chunk, tfos_error *error);
-
-/* The first record at or after `offset`, found by its checksums; the size of the file if there is none. */
-tfos_status tfos__records_scan(const char *path, int64_t offset, int64_t *out, tfos_error *error);
 
 #endif

@@ -10,13 +10,17 @@
 #include "record/codec.h"
 #include "record/encode.h"
 #include "record/frame.h"
+#include "record/index.h"
 
 enum { FLUSH_BYTES = 1 << 20, ARROW_ROWS = 4096, POLL_MS = 100 };
 
 struct tfos_writer {
     tfos__output *output;
     tfos__deflater *deflater; /* NULL: uncompressed */
-    tfos_record_kind kind;    /* AUTO until the first rows tell */
+    tfos__index_maker *index; /* NULL: none is asked for */
+    tfos_file_system files;
+    char *path;
+    tfos_record_kind kind; /* AUTO until the first rows tell */
     tfos__buffer framed;
     tfos__buffer deflated;
     tfos__encoder *encoder;
@@ -39,11 +43,42 @@ void tfos_write_options_init(tfos_write_options *options, size_t size)
 static void free_writer(tfos_writer *writer)
 {
     tfos__deflater_free(writer->deflater);
+    if (writer->index != NULL) {
+        tfos__index_maker_reset(writer->index);
+        free(writer->index);
+    }
+    free(writer->path);
     tfos__encoder_free(writer->encoder);
     tfos_schema_free(writer->schema);
     tfos__buffer_reset(&writer->framed);
     tfos__buffer_reset(&writer->deflated);
     free(writer);
+}
+
+static tfos_status prepare_index(tfos_writer *writer, const char *path, tfos_codec codec, tfos_error *error)
+{
+    if (codec != TFOS_CODEC_NONE) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "%s: a file that is compressed (%s) cannot be indexed: ask for one of the two", path,
+                          tfos_codec_name(codec));
+    }
+    writer->index = calloc(1, sizeof *writer->index);
+    writer->path = strdup(path);
+    return writer->index != NULL && writer->path != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof *writer->index);
+}
+
+static tfos_status open_parts(tfos_writer *writer, const char *path, const tfos_write_options *options,
+                              tfos_error *error)
+{
+    tfos_codec codec = options->codec == TFOS_CODEC_AUTO ? tfos__codec_of_name(path) : options->codec;
+    TFOS_TRY(tfos__file_system_take(options->files, &writer->files, error));
+    if (options->index) {
+        TFOS_TRY(prepare_index(writer, path, codec, error));
+    }
+    if (codec != TFOS_CODEC_NONE) {
+        TFOS_TRY(tfos__deflater_new(codec, options->level, &writer->deflater, error));
+    }
+    return tfos__output_open(&writer->files, path, options->overwrite, &writer->output, error);
 }
 
 tfos_status tfos_writer_open(const char *path, const tfos_write_options *options, tfos_writer **out, tfos_error *error)
@@ -62,14 +97,7 @@ tfos_status tfos_writer_open(const char *path, const tfos_write_options *options
     writer->kind = options->record;
     writer->interrupted = options->interrupted;
     writer->interrupted_context = options->interrupted_context;
-    tfos_codec codec = options->codec == TFOS_CODEC_AUTO ? tfos__codec_of_name(path) : options->codec;
-    tfos_status status = TFOS_OK;
-    if (codec != TFOS_CODEC_NONE) {
-        status = tfos__deflater_new(codec, options->level, &writer->deflater, error);
-    }
-    if (status == TFOS_OK) {
-        status = tfos__output_open(path, options->overwrite, &writer->output, error);
-    }
+    tfos_status status = open_parts(writer, path, options, error);
     if (status != TFOS_OK) {
         free_writer(writer);
         return status;
@@ -82,6 +110,9 @@ tfos_status tfos_writer_open(const char *path, const tfos_write_options *options
 static tfos_status flush(tfos_writer *writer, bool last, tfos_error *error)
 {
     tfos_status status = TFOS_OK;
+    if (writer->index != NULL) {
+        tfos__index_maker_see(writer->index, writer->framed.data, writer->framed.size);
+    }
     if (writer->deflater == NULL) {
         status = tfos__output_write(writer->output, writer->framed.data, writer->framed.size, error);
     } else {
@@ -115,6 +146,9 @@ static tfos_status settle(tfos_writer *writer, tfos_status status, const tfos_er
 static tfos_status begin_record(tfos_writer *writer, size_t *payload, tfos_error *error)
 {
     size_t start = writer->framed.size;
+    if (writer->index != NULL) {
+        TFOS_TRY(tfos__index_maker_add(writer->index, writer->index->file_bytes + (int64_t)start, error));
+    }
     TFOS_TRY(tfos__buffer_reserve(&writer->framed, start + TFOS__FRAME_OVERHEAD_BYTES, error));
     writer->framed.size = start + TFOS__FRAME_HEADER_BYTES;
     *payload = writer->framed.size;
@@ -258,10 +292,13 @@ tfos_status tfos_writer_close(tfos_writer *writer, tfos_error *error)
     tfos_error trouble;
     tfos_status status = writer->failed ? TFOS_OK : flush(writer, true, &trouble);
     status = settle(writer, status, &trouble, error);
-    if (status == TFOS_OK) {
-        status = tfos__output_commit(writer->output, error);
-    } else {
+    if (status != TFOS_OK) {
         tfos__output_abort(writer->output);
+    } else {
+        status = tfos__output_commit(writer->output, error);
+        if (status == TFOS_OK && writer->index != NULL) {
+            status = tfos__index_maker_write(writer->index, &writer->files, writer->path, error);
+        }
     }
     free_writer(writer);
     return status;

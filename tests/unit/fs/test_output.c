@@ -19,7 +19,7 @@ static tfos__output *open_output(const char *path, bool overwrite)
 {
     tfos__output *output = NULL;
     tfos_error error = {0};
-    if (tfos__output_open(path, overwrite, &output, &error) != TFOS_OK) {
+    if (tfos__output_open(NULL, path, overwrite, &output, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
     return output;
@@ -66,7 +66,7 @@ static void test_a_file_that_exists(void **state)
     tfos__output *output = NULL;
     tfos_error error = {0};
     helper_to_file(path, helper_from_text("old"));
-    assert_int_equal(tfos__output_open(path, false, &output, &error), TFOS_EXISTS);
+    assert_int_equal(tfos__output_open(NULL, path, false, &output, &error), TFOS_EXISTS);
     helper_expect_in(error.message, "out: exists already: remove it or ask to overwrite it");
     output = open_output(path, true);
     write_text(output, "new");
@@ -139,7 +139,7 @@ static void refuse(const char *path, tfos_status status, const char *why)
 {
     tfos__output *output = NULL;
     tfos_error error = {0};
-    tfos_status found = tfos__output_open(path, true, &output, &error);
+    tfos_status found = tfos__output_open(NULL, path, true, &output, &error);
     if (found != status) {
         fail_msg("%s: expected %s, found %s: %s", path, tfos_status_name(status), tfos_status_name(found),
                  error.message);

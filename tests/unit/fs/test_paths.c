@@ -261,7 +261,7 @@ static void test_no_permission(void **state)
         expect_failure(helper_path(state, "open/closed/*"), TFOS_PERMISSION, "");
         tfos__file *file = NULL;
         tfos_error error = {0};
-        assert_int_equal(tfos__file_open(helper_path(state, "secret"), &file, &error), TFOS_PERMISSION);
+        assert_int_equal(tfos__file_open(NULL, helper_path(state, "secret"), &file, &error), TFOS_PERMISSION);
         helper_expect_in(error.message, "secret: cannot be opened for reading: Permission denied");
     }
     if (root) {
@@ -282,7 +282,7 @@ static void test_read_by_position(void **state)
     tfos_error error = {0};
     char bytes[16];
     size_t got;
-    assert_int_equal(tfos__file_open(helper_path(state, "a"), &file, &error), TFOS_OK);
+    assert_int_equal(tfos__file_open(NULL, helper_path(state, "a"), &file, &error), TFOS_OK);
     assert_int_equal(tfos__file_size(file), 10);
     assert_string_equal(tfos__file_path(file), helper_path(state, "a"));
     assert_int_equal(tfos__file_read(file, 7, bytes, sizeof bytes, &got, &error), TFOS_OK);
@@ -294,7 +294,7 @@ static void test_read_by_position(void **state)
     assert_int_equal(got, 0);
     tfos__file_close(file);
     tfos__file_close(NULL);
-    assert_int_equal(tfos__file_open(*state, &file, &error), TFOS_INVALID);
+    assert_int_equal(tfos__file_open(NULL, *state, &file, &error), TFOS_INVALID);
     helper_expect_in(error.message, "expected a file, found a folder");
 }
 
@@ -303,10 +303,10 @@ static void test_slurp_has_a_limit(void **state)
     make_file(state, "a", 100000);
     tfos__buffer bytes = {0};
     tfos_error error = {0};
-    assert_int_equal(tfos__file_slurp(helper_path(state, "a"), 100000, &bytes, &error), TFOS_OK);
+    assert_int_equal(tfos__file_slurp(NULL, helper_path(state, "a"), 100000, &bytes, &error), TFOS_OK);
     assert_int_equal(bytes.size, 100000);
     tfos__buffer_reset(&bytes);
-    assert_int_equal(tfos__file_slurp(helper_path(state, "a"), 99999, &bytes, &error), TFOS_LIMIT);
+    assert_int_equal(tfos__file_slurp(NULL, helper_path(state, "a"), 99999, &bytes, &error), TFOS_LIMIT);
     helper_expect_in(error.message, "expected at most 99999 bytes");
     tfos__buffer_reset(&bytes);
 }

@@ -297,8 +297,9 @@ static void test_deflate_in_parts(void **state)
             size_t got = 0;
             uint8_t *found = malloc(bytes.count + 10);
             assert_non_null(found);
-            assert_int_equal(tfos__stream_open(helper_path(state, "f"), codecs[i], TFOS__CONTENT_TEXT, &stream, NULL),
-                             TFOS_OK);
+            assert_int_equal(
+                tfos__stream_open(NULL, helper_path(state, "f"), codecs[i], TFOS__CONTENT_TEXT, &stream, NULL),
+                TFOS_OK);
             assert_int_equal(tfos__stream_read(stream, found, bytes.count + 10, &got, NULL), TFOS_OK);
             assert_int_equal(got, bytes.count);
             assert_memory_equal(found, bytes.data, got);

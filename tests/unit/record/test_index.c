@@ -58,6 +58,34 @@ static void test_every_offset(void **state)
     }
 }
 
+/* A writer makes the index that tfos_index_build makes, of files of any size. */
+static void test_an_index_that_is_written_along(void **state)
+{
+    static const size_t counts[] = {0, 1, 32, 33, 100, 5000};
+    const char *path = helper_path(state, "f");
+    tfos_write_options options;
+    tfos_write_options_init(&options, sizeof options);
+    options.index = true;
+    options.overwrite = true;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        tfos_writer *writer = NULL;
+        assert_int_equal(tfos_writer_open(path, &options, &writer, NULL), TFOS_OK);
+        for (size_t record = 0; record < counts[i]; record++) {
+            static const char bytes[4000];
+            assert_int_equal(tfos_writer_write_record(writer, bytes, record % 37 * 100, NULL), TFOS_OK);
+        }
+        assert_int_equal(tfos_writer_close(writer, NULL), TFOS_OK);
+        helper_bytes along = helper_of_file(helper_path(state, "f.tfindex"));
+        assert_int_equal(tfos_index_build(path, NULL, NULL), TFOS_OK);
+        assert_true(helper_equal(along, helper_of_file(helper_path(state, "f.tfindex"))));
+    }
+    tfos_error error = {0};
+    tfos_writer *none = NULL;
+    options.codec = TFOS_CODEC_GZIP;
+    assert_int_equal(tfos_writer_open(helper_path(state, "g"), &options, &none, &error), TFOS_INVALID);
+    helper_expect_in(error.message, "g: a file that is compressed (gzip) cannot be indexed");
+}
+
 static void test_what_cannot_be_indexed(void **state)
 {
     helper_sample sample = helper_small_sample();
@@ -387,6 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_every_offset),
+        IN_FOLDER(test_an_index_that_is_written_along),
         IN_FOLDER(test_what_cannot_be_indexed),
         IN_FOLDER(test_a_stale_index),
         IN_FOLDER(test_a_file_that_changed_in_the_middle),
