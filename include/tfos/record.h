@@ -77,7 +77,7 @@ TFOS_API tfos_status tfos_on_corrupt_parse(const char *text, tfos_on_corrupt *ou
 typedef struct tfos_read_options {
     size_t size;                /* of this struct; see tfos_read_options_init */
     const tfos_schema *schema;  /* NULL: inferred first, from infer_records records */
-    const char *const *columns; /* NULL: all; else these, in this order; the rest is skipped without decoding */
+    const char *const *columns; /* NULL: all; else these, in this order; without any, rows are counted, not parsed */
     size_t column_count;
     tfos_record_kind record; /* when the schema is NULL */
     tfos_codec codec;

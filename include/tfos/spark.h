@@ -32,6 +32,9 @@ typedef struct tfos_spark_rows tfos_spark_rows;
  * same length. "default": a value for nulls; for lists, a value for the nulls in them or a list for null lists.
  * "cast": a type, by its name in this header or in Spark; decimals need one.
  *
+ * Or, for rows that are to be written to files, {"schema": …, "records": the kind of record by its name}: then nulls
+ * stay nulls, lists have any length, and decimals become float.
+ *
  * Byte and short become int32, dates days since 1970, timestamps microseconds since 1970, vectors of Spark ML lists of
  * double. Lists of lists are feature lists. Structs, maps and other types are UNSUPPORTED, with the name of the column
  * and what to do.
@@ -199,6 +202,15 @@ TFOS_API tfos_status tfos_spark_writer_write(tfos_spark_writer *writer, const tf
 /* Owner: frees `writer`.
  * Thread: one at a time per object. */
 TFOS_API void tfos_spark_writer_free(tfos_spark_writer *writer);
+
+/* The schema with which columns of Spark's are read from records of a kind: each may be missing, lists have any length,
+ * decimals are float. `schema` is as Spark's StructType.json() gives it. AUTO is SEQUENCE if a column is an array of
+ * arrays, else EXAMPLE; of BYTES there is one column, of binary or string. UNSUPPORTED names the column and what to do.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_schema_from_spark(const char *schema, size_t bytes, tfos_record_kind record,
+                                            tfos_schema **out, tfos_error *error);
 
 /* The schema that rows of such batches would have in Spark, in its JSON form. MISMATCH for a column of objects that
  * only Python can read, or without any value.

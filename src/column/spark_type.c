@@ -3,6 +3,8 @@
  *   {"schema": {"type": "struct", "fields": [{"name": "image", "type": {"type": "array", …}, "nullable": true}, …]},
  *    "columns": {"image": {"shape": [784], "cast": "float", "default": 0}}}
  *
+ * or, for records of files, "records" with their kind instead of "columns".
+ *
  * A column is selected, renamed or computed by Spark; here it is only given a type of ours. */
 #include "column/spark_type.h"
 
@@ -56,7 +58,8 @@ static tfos__printable printable(const char *text)
 static tfos_status fail_description(tfos_error *error, const char *what)
 {
     return tfos__fail(error, TFOS_INVALID,
-                      "the description of the columns must be {\"schema\": a Spark schema, \"columns\": {…}}: %s",
+                      "the description of the columns must be {\"schema\": a Spark schema, \"columns\": {…}}, or "
+                      "\"records\" with a kind of record instead of \"columns\": %s",
                       what);
 }
 
@@ -329,8 +332,27 @@ static tfos_status check_options(json_object *options, tfos_error *error)
     return TFOS_OK;
 }
 
-static tfos_status parse_column(json_object *spark_field, json_object *options, tfos__spark_column *column,
-                                tfos_error *error)
+/* In a file a value may be missing, lists have any length, and the only real number is float. */
+static tfos_status fit_record(const tfos__spark_columns *columns, tfos__spark_column *column, tfos_error *error)
+{
+    column->field.nullable = true;
+    column->field.type = is_decimal(column) ? TFOS_TYPE_FLOAT : column->field.type;
+    TFOS_TRY(parse_shape(NULL, column, error));
+    column->open = false;
+    if (column->lists > 1 && columns->record == TFOS_RECORD_EXAMPLE) {
+        return tfos__fail(error, TFOS_UNSUPPORTED,
+                          "an array of arrays has no place in a tf.train.Example: write records of type "
+                          "SequenceExample, or flatten() the column in Spark");
+    }
+    if (columns->record == TFOS_RECORD_BYTES && (column->lists > 0 || column->kind != TFOS__SPARK_BYTES)) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "records of type ByteArray are one column of binary, found %s",
+                          column->type);
+    }
+    return TFOS_OK;
+}
+
+static tfos_status parse_column(json_object *spark_field, json_object *options, const tfos__spark_columns *columns,
+                                tfos__spark_column *column, tfos_error *error)
 {
     json_object *type = NULL;
     json_object_object_get_ex(spark_field, "type", &type);
@@ -340,6 +362,9 @@ static tfos_status parse_column(json_object *spark_field, json_object *options, 
     TFOS_TRY(parse_type(type, column, error));
     if (column->ml) {
         snprintf(column->type, sizeof column->type, "a Spark ML vector");
+    }
+    if (columns->for_records) {
+        return fit_record(columns, column, error);
     }
     if (options == NULL) {
         TFOS_TRY(parse_cast(NULL, column, error));
@@ -356,7 +381,7 @@ static tfos_status parse_columns(json_object *fields, json_object *options, tfos
                                  tfos_error *error)
 {
     size_t count = json_object_array_length(fields);
-    columns->at = calloc(count, sizeof *columns->at);
+    columns->at = calloc(count + 1, sizeof *columns->at);
     if (columns->at == NULL) {
         return tfos__fail_memory(error, count * sizeof *columns->at);
     }
@@ -369,7 +394,7 @@ static tfos_status parse_columns(json_object *fields, json_object *options, tfos
         if (column->field.name == NULL) {
             return tfos__fail_memory(error, strlen(name) + 1);
         }
-        tfos_status status = parse_column(spark_field, member(options, name, json_type_object), column, error);
+        tfos_status status = parse_column(spark_field, member(options, name, json_type_object), columns, column, error);
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "column '%s'", printable(name).text);
             return status;
@@ -399,12 +424,36 @@ static tfos_status check_names(json_object *options, const tfos_schema *schema, 
     return TFOS_OK;
 }
 
+static tfos_status parse_record(json_object *record, tfos__spark_columns *columns, tfos_error *error)
+{
+    if (!json_object_is_type(record, json_type_string)) {
+        return fail_description(error, "\"records\" is no text");
+    }
+    columns->for_records = true;
+    return tfos_record_kind_parse(json_object_get_string(record), &columns->record, error);
+}
+
+/* A reader may want no column at all, and count rows. */
+static tfos_status check_count(const tfos__spark_columns *columns, size_t count, tfos_error *error)
+{
+    if ((count == 0 && !columns->for_records) || count > TFOS_SCHEMA_MAX_FIELDS) {
+        return tfos__fail(error, TFOS_INVALID, "a DataFrame has 1 to %d columns, found %zu", TFOS_SCHEMA_MAX_FIELDS,
+                          count);
+    }
+    if (columns->record == TFOS_RECORD_BYTES && count > 1) {
+        return tfos__fail(error, TFOS_UNSUPPORTED, "records of type ByteArray are one column of binary, found %zu",
+                          count);
+    }
+    return TFOS_OK;
+}
+
 static tfos_status parse_root(json_object *root, tfos__spark_columns *columns, tfos_error *error)
 {
     json_object_object_foreach(root, key, value)
     {
-        (void)value;
-        if (strcmp(key, "schema") != 0 && strcmp(key, "columns") != 0) {
+        if (strcmp(key, "records") == 0) {
+            TFOS_TRY(parse_record(value, columns, error));
+        } else if (strcmp(key, "schema") != 0 && strcmp(key, "columns") != 0) {
             return fail_description(error, "it has another key");
         }
     }
@@ -416,10 +465,10 @@ static tfos_status parse_root(json_object *root, tfos__spark_columns *columns, t
     if (options != NULL && !json_object_is_type(options, json_type_object)) {
         return fail_description(error, "\"columns\" is no object");
     }
-    if (json_object_array_length(fields) == 0 || json_object_array_length(fields) > TFOS_SCHEMA_MAX_FIELDS) {
-        return tfos__fail(error, TFOS_INVALID, "a DataFrame to be fed has 1 to %d columns, found %zu",
-                          TFOS_SCHEMA_MAX_FIELDS, json_object_array_length(fields));
+    if (options != NULL && columns->for_records) {
+        return fail_description(error, "it has both");
     }
+    TFOS_TRY(check_count(columns, json_object_array_length(fields), error));
     TFOS_TRY(parse_columns(fields, options, columns, error));
     tfos_schema *schema;
     TFOS_TRY(tfos__spark_columns_schema(columns, &schema, error));
@@ -466,7 +515,10 @@ void tfos__spark_columns_reset(tfos__spark_columns *columns)
 
 tfos_status tfos__spark_columns_schema(const tfos__spark_columns *columns, tfos_schema **out, tfos_error *error)
 {
-    tfos_record_kind kind = TFOS_RECORD_EXAMPLE;
+    tfos_record_kind kind = columns->record == TFOS_RECORD_SEQUENCE ? TFOS_RECORD_SEQUENCE : TFOS_RECORD_EXAMPLE;
+    if (columns->record == TFOS_RECORD_BYTES && columns->count == 1) {
+        return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
+    }
     for (size_t i = 0; i < columns->count; i++) {
         if (columns->at[i].field.feature_list) {
             kind = TFOS_RECORD_SEQUENCE;
@@ -483,4 +535,23 @@ tfos_status tfos__spark_columns_schema(const tfos__spark_columns *columns, tfos_
     }
     *out = schema;
     return TFOS_OK;
+}
+
+tfos_status tfos_schema_from_spark(const char *schema, size_t bytes, tfos_record_kind record, tfos_schema **out,
+                                   tfos_error *error)
+{
+    tfos__buffer description = {0};
+    tfos__spark_columns columns;
+    tfos_status status =
+        tfos__buffer_printf(&description, error, "{\"records\":\"%s\",\"schema\":", tfos_record_kind_name(record));
+    status = status == TFOS_OK ? tfos__buffer_append(&description, schema, bytes, error) : status;
+    status = status == TFOS_OK ? tfos__buffer_append(&description, "}", 1, error) : status;
+    if (status == TFOS_OK) {
+        status = tfos__spark_columns_parse((const char *)description.data, description.size, &columns, error);
+    }
+    tfos__buffer_reset(&description);
+    TFOS_TRY(status);
+    status = tfos__spark_columns_schema(&columns, out, error);
+    tfos__spark_columns_reset(&columns);
+    return status;
 }

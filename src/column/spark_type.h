@@ -47,6 +47,8 @@ typedef struct tfos__spark_column {
 typedef struct tfos__spark_columns {
     tfos__spark_column *at;
     size_t count;
+    bool for_records;        /* they are written to or read from files, where values may be missing */
+    tfos_record_kind record; /* of those; AUTO: as the columns want it */
 } tfos__spark_columns;
 
 /* What a simple type of Spark's is, by its name in the JSON of a schema. False: it is none that is known here. */

@@ -131,11 +131,12 @@ tfos_status tfos__spark_numbers_append(const tfos__spark_column *column, const t
 
 /* ---- nulls ---- */
 
-static tfos_status fail_null(tfos_error *error, const char *what)
+static tfos_status fail_null(const tfos__spark_column *column, const char *what, tfos_error *error)
 {
-    return tfos__fail(error, TFOS_MISMATCH,
-                      "%s is null: declare a default for the column, or leave such rows out (df.dropna, df.filter)",
-                      what);
+    return tfos__fail(error, TFOS_MISMATCH, "%s is null: %s", what,
+                      column->field.nullable
+                          ? "a feature has no place for that: replace or remove it in Spark (transform, filter)"
+                          : "declare a default for the column, or leave such rows out (df.dropna, df.filter)");
 }
 
 static tfos_status append_default(const tfos__spark_column *column, int64_t index, tfos__vector *to, tfos_error *error)
@@ -160,7 +161,7 @@ static tfos_status append_default(const tfos__spark_column *column, int64_t inde
 tfos_status tfos__spark_null_value_append(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
 {
     if (column->defaults == NULL || column->default_list) {
-        return fail_null(error, "a value of the list");
+        return fail_null(column, "a value of the list", error);
     }
     return append_default(column, 0, to, error);
 }
@@ -168,7 +169,7 @@ tfos_status tfos__spark_null_value_append(const tfos__spark_column *column, tfos
 tfos_status tfos__spark_null_list_append(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
 {
     if (column->defaults == NULL) {
-        return fail_null(error, "the list");
+        return fail_null(column, "the list", error);
     }
     int64_t count = column->defaults->view.length;
     if (!column->default_list) {
@@ -187,11 +188,14 @@ tfos_status tfos__spark_null_list_append(const tfos__spark_column *column, tfos_
 
 tfos_status tfos__spark_null_append(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
 {
+    if (column->field.nullable) {
+        return tfos__vector_push_null(to, error);
+    }
     if (column->lists == 1) {
         return tfos__spark_null_list_append(column, to, error);
     }
     if (column->defaults == NULL) {
-        return fail_null(error, column->lists == 0 ? "the value" : "the list");
+        return fail_null(column, column->lists == 0 ? "the value" : "the list", error);
     }
     return column->lists == 0 ? append_default(column, 0, to, error) : tfos__vector_push_list(to, error);
 }

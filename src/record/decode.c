@@ -254,9 +254,15 @@ static tfos_status put_list(tfos__decoder *decoder, target *column, tfos__wire l
 /* Ends the row of `level` (the column's own, or the inner one of a feature list) after its values were appended. */
 static tfos_status end_row(target *column, tfos__vector *level, int64_t values, tfos_error *error)
 {
-    if (column->field->shape != TFOS_SHAPE_SCALAR) {
+    if (level->child != NULL) {
         tfos_status status = tfos__vector_push_list(level, error);
         return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
+    }
+    if (values != 1 && column->field->shape != TFOS_SHAPE_SCALAR) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "column '%s': expected one value in each feature of its feature list, found %lld: declare "
+                          "the column as a list of lists",
+                          shown(column).text, (long long)values);
     }
     if (values != 1) {
         return tfos__fail(error, TFOS_MISMATCH,
@@ -391,7 +397,7 @@ static bool is_left_out(const tfos__decoder *decoder, target *column)
 
 /* The value of a map entry for a column that wants it. A name that comes again replaces what it had: the last one wins.
  */
-static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
+static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire value, bool lists, tfos_error *error)
 {
     if (__builtin_expect(decoder->pass != PASS_ALL, 0) && is_left_out(decoder, column)) {
         return TFOS_OK;
@@ -406,19 +412,24 @@ static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire 
     if (number > 0 && put_number(column, decoder->row, value.at + 4, number)) {
         return TFOS_OK;
     }
-    if (column->field->feature_list) {
+    if (lists) {
         return put_feature_list(decoder, column, value, error);
     }
     return put_feature(decoder, column, column->vector, value, error);
 }
 
+/* Whether a column takes its values from there. A list of any length may be a feature of the context or a feature list
+ * of single values: it looks the same in a column, and whoever states a schema may not know. */
+static bool is_taken_from(const tfos_field *field, bool lists)
+{
+    return field->feature_list == lists || (lists && field->shape == TFOS_SHAPE_RAGGED);
+}
+
 static int32_t look_up(tfos__decoder *decoder, tfos__wire name, bool lists)
 {
     int64_t id = tfos__schema_find(decoder->schema, name.at, (size_t)(name.end - name.at));
-    if (id >= 0 && decoder->columns[id].field->feature_list != lists) {
-        return TFOS__NAME_UNKNOWN;
-    }
-    return id >= 0 ? (int32_t)id : TFOS__NAME_UNKNOWN;
+    bool taken = id >= 0 && is_taken_from(decoder->columns[id].field, lists);
+    return taken ? (int32_t)id : TFOS__NAME_UNKNOWN;
 }
 
 /* Remembers what the name at this position is. */
@@ -469,7 +480,7 @@ static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool list
         }
         ++*position;
         if (id >= 0) {
-            TFOS_TRY(put_entry(decoder, &decoder->columns[id], value, error));
+            TFOS_TRY(put_entry(decoder, &decoder->columns[id], value, lists, error));
         }
     }
     return TFOS_OK;
@@ -531,9 +542,11 @@ static tfos_status put_row(tfos__decoder *decoder, const uint8_t *record, size_t
 {
     decoder->met = 0;
     decoder->nulls = false;
+    if (decoder->count == 0) {
+        return TFOS_OK; /* whoever wants no column counts rows: there is nothing to parse for that */
+    }
     if (decoder->record_kind == TFOS_RECORD_BYTES) {
-        return decoder->count == 0 ? TFOS_OK
-                                   : tfos__vector_push_bytes(decoder->columns[0].vector, record, bytes, error);
+        return tfos__vector_push_bytes(decoder->columns[0].vector, record, bytes, error);
     }
     TFOS_TRY(put_message(decoder, (tfos__wire){record, record + bytes}, error));
     if (decoder->met < decoder->count) {
