@@ -10,6 +10,7 @@
  *   reader           TFRecord files in, batches out                                                   tfos/record.h
  *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out                     tfos/record.h
  *   index            the offsets of a TFRecord file, for seeking and splitting                        tfos/record.h
+ *   table            TFRecord files as a table, by the options of a data source                       tfos/table.h
  *   cluster          TensorFlow nodes on Spark executors, as the driver sees them                     tfos/cluster.h
  *   driver           starts a cluster on Spark, feeds it and sees it through to its end               tfos/driver.h
  *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster      tfos/feed.h
@@ -32,5 +33,6 @@
 #include "tfos/record.h"
 #include "tfos/rows.h"
 #include "tfos/spark.h"
+#include "tfos/table.h"
 
 #endif /* TFOS_H */

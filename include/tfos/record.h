@@ -87,8 +87,8 @@ typedef struct tfos_read_options {
     int64_t infer_records; /* 0: infer from every record */
     int32_t threads;       /* 0: work in the calling thread; -1: the setting records.threads, by default every core */
     bool ordered;          /* rows come in file order; false: as they are ready */
-    int64_t range_start;   /* only records that start in [range_start, range_end) of each file; uncompressed files */
-    int64_t range_end;     /* -1: to the end */
+    int64_t range_start;   /* only records that start in [range_start, range_end) of each file; all of a compressed */
+    int64_t range_end;     /* file are in the range that has its first byte. -1: to the end */
     /* NULL, or: asked about ten times a second by the thread that waits in a call; true ends the call, and the reader,
      * with CANCELLED. For programs that must look at signals themselves. */
     bool (*interrupted)(void *context);

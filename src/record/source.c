@@ -452,7 +452,11 @@ static tfos_status find_range(tfos__source *source, int64_t *start, tfos_error *
 {
     int64_t stored = tfos__stream_stored(source->stream);
     if (source->options.range_start == 0 && source->options.range_end >= stored && stored >= 0) {
-        return TFOS_OK; /* all of it: so a compressed file, which cannot be split, can be read by the one who gets it */
+        return TFOS_OK;
+    }
+    if (tfos__stream_codec(source->stream) != TFOS_CODEC_NONE) {
+        source->stop = source->options.range_start == 0 && source->options.range_end != 0 ? INT64_MAX : 0;
+        return TFOS_OK;
     }
     TFOS_TRY(tfos__stream_seek(source->stream, 0, error)); /* not in every file */
     tfos_index *index = tfos__index_of_file(source->options.served, tfos__stream_file(source->stream));
