@@ -1,6 +1,7 @@
 /* tfos/record.h: TFRecord files.
  *
  *   paths            a list of files, expanded from folders and globs.
+ *   survey           the schema of many files, found in parts.
  *   reader           TFRecord files in, batches out, parsed by a pool of threads.
  *   writer           batches, Arrow arrays or raw bytes in, one TFRecord file out.
  *   index            the offsets of a TFRecord file, for seeking and splitting.
@@ -171,6 +172,54 @@ TFOS_API void tfos_reader_close(tfos_reader *reader);
  * Thread: any. */
 TFOS_API tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
                                        tfos_error *error);
+
+/* ---- Survey ------------------------------------------------------------------------------------------------------ */
+
+/* What is in many files, found in parts and put together: inference on many machines. */
+typedef struct tfos_survey tfos_survey;
+
+/* `record` is the kind that the records are to be; AUTO: as they are.
+ *
+ * Owner: the caller frees *out with tfos_survey_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_survey_new(tfos_record_kind record, tfos_survey **out, tfos_error *error);
+
+/* Owner: frees `survey`.
+ * Thread: one at a time per survey. */
+TFOS_API void tfos_survey_free(tfos_survey *survey);
+
+/* Looks at files: as tfos_schema_infer does, but for the kind, which is the survey's, in the range of the options, and
+ * only at the columns that these name. After a failure the survey is of no use.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per survey. */
+TFOS_API tfos_status tfos_survey_add_files(tfos_survey *survey, const tfos_paths *paths,
+                                           const tfos_read_options *options, tfos_error *error);
+
+/* Adds what another survey has found. MISMATCH names a feature on whose kind they differ, and where each was seen.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per survey. */
+TFOS_API tfos_status tfos_survey_add(tfos_survey *survey, const char *exported, size_t bytes, tfos_error *error);
+
+/* What was found, as JSON, for another survey of the same version.
+ *
+ * Owner: the caller frees *out with tfos_string_free.
+ * Thread: one at a time per survey. */
+TFOS_API tfos_status tfos_survey_export(const tfos_survey *survey, char **out, tfos_error *error);
+
+/* Records that were looked at.
+ *
+ * Owner: nothing changes hands.
+ * Thread: one at a time per survey. */
+TFOS_API int64_t tfos_survey_records(const tfos_survey *survey);
+
+/* The schema of all. NOT_FOUND when no record was seen; `place` says where none was.
+ *
+ * Owner: the caller frees *out with tfos_schema_free.
+ * Thread: one at a time per survey. */
+TFOS_API tfos_status tfos_survey_schema(const tfos_survey *survey, const char *place, tfos_schema **out,
+                                        tfos_error *error);
 
 /* ---- Verify ------------------------------------------------------------------------------------------------------ */
 

@@ -1,51 +1,11 @@
-/* Schema inference: one pass over the records, every thread with findings of its own, joined at the end.
- *
- * The names that a thread has met are a tfos_schema (for its table of names); what it knows of each is beside it. A
- * name that comes twice in a record counts with its last value, so what a record says of a feature is pending until the
- * next record speaks of it. */
+/* Schema inference: one pass over the records, every thread with findings of its own, joined at the end. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "column/schema.h"
 #include "fs/fs.h"
-#include "record/example.h"
+#include "record/findings.h"
 #include "record/scan.h"
-#include "record/shape.h"
-
-/* What one record, or many, said of a feature. */
-typedef struct said {
-    tfos__feature_kind kind;
-    int64_t least; /* values */
-    int64_t most;
-    bool text;       /* all bytes are valid UTF-8 */
-    bool inner_null; /* a feature list has a feature without a kind */
-} said;
-
-typedef struct feature_finding {
-    said all;
-    int64_t present; /* records that have it */
-    said pending;
-    bool pending_quick; /* one number, as before: `pending` is not filled in */
-    int64_t pending_record;
-    size_t pending_span;
-    const char *path; /* where the kind was first seen */
-    int64_t offset;
-} feature_finding;
-
-typedef struct thread_findings {
-    tfos_schema *names;
-    feature_finding *of; /* by index of the name */
-    size_t capacity;
-    int64_t records;
-    int64_t sequences; /* records with feature lists */
-    tfos__joined joined;
-    tfos__name_order features;
-    tfos__name_order lists;
-    tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where they are one number and have been before */
-    const tfos__chunk *chunk;
-    bool conflict; /* a feature of this record has another kind than before */
-} thread_findings;
 
 typedef struct inference_state {
     tfos_file_system files;
@@ -54,125 +14,12 @@ typedef struct inference_state {
     int64_t sample_left; /* -1: all */
     int threads;
     int count; /* of per_thread: at least 1 */
-    thread_findings *per_thread;
+    tfos__findings *per_thread;
 } inference_state;
-
-static const said nothing_said = {.kind = TFOS__FEATURE_NONE, .least = INT64_MAX, .most = -1, .text = true};
-
-/* ---- findings ---- */
-
-static tfos_status findings_init(thread_findings *findings, tfos_error *error)
-{
-    return tfos_schema_new(TFOS_RECORD_SEQUENCE, &findings->names, error);
-}
-
-static void findings_reset(thread_findings *findings)
-{
-    tfos_schema_free(findings->names);
-    tfos__joined_reset(&findings->joined);
-    free(findings->of);
-}
 
 static tfos__printable shown(const char *name)
 {
     return tfos__printable_of(name, strlen(name));
-}
-
-static tfos_status fail_both(const char *name, tfos_error *error)
-{
-    return tfos__fail(
-        error, TFOS_MISMATCH,
-        "feature '%s' is in the context of one record and in the feature lists of another (or of the same): "
-        "rename one, or give a schema",
-        shown(name).text);
-}
-
-/* The index of a name, which is added if it is new. */
-static tfos_status find_name(thread_findings *findings, tfos__wire name, bool lists, int64_t *out, tfos_error *error)
-{
-    size_t bytes = (size_t)(name.end - name.at);
-    int64_t at = tfos__schema_find(findings->names, name.at, bytes);
-    if (at >= 0) {
-        const tfos_field *field = tfos_schema_field(findings->names, (size_t)at);
-        *out = at;
-        return field->feature_list == lists ? TFOS_OK : fail_both(field->name, error);
-    }
-    if (bytes > 0 && memchr(name.at, '\0', bytes) != NULL) {
-        return tfos__fail(error, TFOS_ENCODING, "the feature name '%s' contains a NUL character",
-                          tfos__printable_of(name.at, bytes).text);
-    }
-    char *copy = strndup((const char *)name.at, bytes);
-    if (copy == NULL) {
-        return tfos__fail_memory(error, bytes + 1);
-    }
-    size_t count = tfos_schema_field_count(findings->names);
-    tfos_field field = {.name = copy, .type = TFOS_TYPE_BINARY, .feature_list = lists};
-    tfos_status status = tfos_schema_add(findings->names, &field, error);
-    free(copy);
-    TFOS_TRY(status);
-    TFOS_TRY(tfos__array_reserve(&findings->of, count, &findings->capacity, sizeof *findings->of, error));
-    findings->of[count] = (feature_finding){.all = nothing_said, .pending_record = -1};
-    *out = (int64_t)count;
-    return TFOS_OK;
-}
-
-static tfos_status fail_kinds(const char *name, const feature_finding *first, tfos__feature_kind kind, const char *path,
-                              int64_t offset, tfos_error *error)
-{
-    return tfos__fail(error, TFOS_MISMATCH,
-                      "feature '%s' changes its kind: %s at offset %lld of %s, %s at offset %lld of %s",
-                      shown(name).text, tfos__feature_kind_name(first->all.kind), (long long)first->offset, first->path,
-                      tfos__feature_kind_name(kind), (long long)offset, path);
-}
-
-static void add_said(said *to, const said *more)
-{
-    to->kind = more->kind != TFOS__FEATURE_NONE ? more->kind : to->kind;
-    to->least = tfos__min_i64(to->least, more->least);
-    to->most = tfos__max_i64(to->most, more->most);
-    to->text = to->text && more->text;
-    to->inner_null = to->inner_null || more->inner_null;
-}
-
-/* Counts what is pending of a feature. */
-static tfos_status settle(thread_findings *findings, size_t index, tfos_error *error)
-{
-    feature_finding *finding = &findings->of[index];
-    if (finding->pending_record < 0) {
-        return TFOS_OK;
-    }
-    finding->pending_record = -1;
-    if (finding->pending_quick) {
-        finding->present++;
-        return TFOS_OK;
-    }
-    bool list = tfos_schema_field(findings->names, index)->feature_list;
-    if (finding->pending.kind == TFOS__FEATURE_NONE && !list) {
-        return TFOS_OK; /* as if it were missing */
-    }
-    if (finding->pending.kind != TFOS__FEATURE_NONE) {
-        const char *path = tfos__chunk_segment(findings->chunk, finding->pending_span)->path;
-        int64_t offset = findings->chunk->spans[finding->pending_span].file_offset;
-        if (finding->all.kind == TFOS__FEATURE_NONE) {
-            finding->path = path;
-            finding->offset = offset;
-        } else if (finding->all.kind != finding->pending.kind) {
-            return fail_kinds(tfos_schema_field(findings->names, index)->name, finding, finding->pending.kind, path,
-                              offset, error);
-        }
-    }
-    finding->present++;
-    add_said(&finding->all, &finding->pending);
-    return TFOS_OK;
-}
-
-static tfos_status settle_all(thread_findings *findings, tfos_error *error)
-{
-    findings->conflict = false;
-    for (size_t i = 0; i < tfos_schema_field_count(findings->names); i++) {
-        TFOS_TRY(settle(findings, i, error));
-    }
-    return TFOS_OK;
 }
 
 /* ---- one record ---- */
@@ -203,10 +50,10 @@ static bool list_is_text(tfos__wire list)
 }
 
 /* What one Feature says; false if it does not parse. `text` tells whether it still matters. */
-static bool hear_feature(tfos__wire value, bool text, said *out)
+static bool hear_feature(tfos__wire value, bool text, tfos__said *out)
 {
     tfos__feature feature;
-    *out = nothing_said;
+    *out = tfos__said_nothing;
     if (!tfos__feature_parse(value, &feature)) {
         return false;
     }
@@ -228,18 +75,18 @@ static bool hear_feature(tfos__wire value, bool text, said *out)
         }
         more = !feature.simple && tfos__feature_next_list(&feature, &list);
     }
-    *out = (said){.kind = feature.kind, .least = count, .most = count, .text = all_text};
+    *out = (tfos__said){.kind = feature.kind, .least = count, .most = count, .text = all_text};
     return true;
 }
 
-static tfos_status hear_feature_list(tfos__wire value, bool text, said *out, tfos_error *error)
+static tfos_status hear_feature_list(tfos__wire value, bool text, tfos__said *out, tfos_error *error)
 {
-    *out = nothing_said;
+    *out = tfos__said_nothing;
     out->text = text;
     while (value.at < value.end) {
         uint32_t tag;
         tfos__wire feature;
-        said inner;
+        tfos__said inner;
         if (!tfos__wire_tag(&value, &tag)) {
             return tfos__fail(error, TFOS_CORRUPT, "a feature list does not parse");
         }
@@ -257,14 +104,14 @@ static tfos_status hear_feature_list(tfos__wire value, bool text, said *out, tfo
             return tfos__fail(error, TFOS_MISMATCH, "a feature list holds both %s and %s",
                               tfos__feature_kind_name(out->kind), tfos__feature_kind_name(inner.kind));
         }
-        add_said(out, &inner);
+        tfos__said_add(out, &inner);
     }
     return TFOS_OK;
 }
 
 /* Whether a feature is one number, as it has been before: then it says nothing new. Most features of most records are.
  */
-static inline bool hear_one_number(const feature_finding *finding, tfos__wire value)
+static inline bool hear_one_number(const tfos__finding *finding, tfos__wire value)
 {
     if (finding->all.least > 1 || finding->all.most < 1) {
         return false;
@@ -279,15 +126,14 @@ static inline bool hear_one_number(const feature_finding *finding, tfos__wire va
 }
 
 /* Whether what is pending would change the kind. It is judged when the record ends: the name may come once more. */
-static bool contradicts(const feature_finding *finding)
+static bool contradicts(const tfos__finding *finding)
 {
     return !finding->pending_quick && finding->pending.kind != TFOS__FEATURE_NONE &&
            finding->all.kind != TFOS__FEATURE_NONE && finding->pending.kind != finding->all.kind;
 }
 
 /* Counts what an earlier record said of a feature, now that another speaks of it. */
-static inline tfos_status make_room(thread_findings *findings, feature_finding *finding, size_t index,
-                                    tfos_error *error)
+static inline tfos_status make_room(tfos__findings *findings, tfos__finding *finding, size_t index, tfos_error *error)
 {
     if (finding->pending_record == findings->records) {
         return TFOS_OK; /* this record, which says it again */
@@ -296,23 +142,23 @@ static inline tfos_status make_room(thread_findings *findings, feature_finding *
         finding->present++;
         return TFOS_OK;
     }
-    return settle(findings, index, error);
+    return tfos__finding_settle(findings, index, error);
 }
 
-static void note_pending(thread_findings *findings, feature_finding *finding, size_t span)
+static void note_pending(tfos__findings *findings, tfos__finding *finding, size_t span)
 {
     finding->pending_record = findings->records;
     finding->pending_span = span;
 }
 
 /* The index of the name at this position. */
-static tfos_status place_name(thread_findings *findings, tfos__wire name, bool lists, size_t position, int64_t *out,
+static tfos_status place_name(tfos__findings *findings, tfos__wire name, bool lists, size_t position, int64_t *out,
                               tfos_error *error)
 {
     tfos__name_order *order = lists ? &findings->lists : &findings->features;
     *out = tfos__name_order_get(order, position, name);
     if (*out < 0) {
-        TFOS_TRY(find_name(findings, name, lists, out, error));
+        TFOS_TRY(tfos__findings_name(findings, name, lists, out, error));
         tfos__name_order_put(order, position, name, (int32_t)*out);
         if (!lists) {
             findings->shapes[position % TFOS__NAME_ORDER_SLOTS].bytes = 0;
@@ -321,7 +167,7 @@ static tfos_status place_name(thread_findings *findings, tfos__wire name, bool l
     return TFOS_OK;
 }
 
-static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire entry, bool lists, size_t position,
+static tfos_status hear_entry(tfos__findings *findings, size_t span, tfos__wire entry, bool lists, size_t position,
                               tfos_error *error)
 {
     tfos__wire name;
@@ -332,7 +178,10 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: a map entry does not parse");
     }
     TFOS_TRY(place_name(findings, name, lists, position, &index, error));
-    feature_finding *finding = &findings->of[index];
+    if (index < 0) {
+        return TFOS_OK; /* nobody has asked for it */
+    }
+    tfos__finding *finding = &findings->of[index];
     TFOS_TRY(make_room(findings, finding, (size_t)index, error));
     finding->pending_quick = !lists && hear_one_number(finding, value);
     if (finding->pending_quick) {
@@ -355,7 +204,7 @@ static tfos_status hear_entry(thread_findings *findings, size_t span, tfos__wire
 }
 
 /* Takes as many entries as have the shape that they had before: one number of the kind that is known. */
-__attribute__((noinline)) static tfos_status hear_shaped(thread_findings *findings, size_t span, tfos__wire *map,
+__attribute__((noinline)) static tfos_status hear_shaped(tfos__findings *findings, size_t span, tfos__wire *map,
                                                          size_t *position, tfos_error *error)
 {
     const uint8_t *at = map->at;
@@ -370,7 +219,7 @@ __attribute__((noinline)) static tfos_status hear_shaped(thread_findings *findin
             break;
         }
         size_t index = (size_t)tfos__name_order_at(&findings->features, slot);
-        feature_finding *finding = &findings->of[index];
+        tfos__finding *finding = &findings->of[index];
         TFOS_TRY(make_room(findings, finding, index, error));
         finding->pending_quick = true;
         note_pending(findings, finding, span);
@@ -389,7 +238,7 @@ static tfos_status not_an_example(tfos_error *error)
         "kind bytes)");
 }
 
-static tfos_status hear_map(thread_findings *findings, size_t span, tfos__wire map, bool lists, size_t *position,
+static tfos_status hear_map(tfos__findings *findings, size_t span, tfos__wire map, bool lists, size_t *position,
                             tfos_error *error)
 {
     while (map.at < map.end) {
@@ -418,13 +267,13 @@ static tfos_status hear_map(thread_findings *findings, size_t span, tfos__wire m
 
 typedef struct listener_state {
     inference_state *inference;
-    thread_findings *findings;
+    tfos__findings *findings;
 } listener_state;
 
 static tfos_status hear_record(void *context, size_t span, const uint8_t *record, size_t bytes, tfos_error *error)
 {
     listener_state *listener = context;
-    thread_findings *findings = listener->findings;
+    tfos__findings *findings = listener->findings;
     tfos_record_kind asked = listener->inference->asked;
     tfos__wire wire = {record, record + bytes};
     size_t positions[2] = {0, 0};
@@ -452,7 +301,7 @@ static tfos_status hear_record(void *context, size_t span, const uint8_t *record
         }
     }
     findings->records++;
-    return findings->conflict ? settle_all(findings, error) : TFOS_OK;
+    return findings->conflict ? tfos__findings_settle(findings, error) : TFOS_OK;
 }
 
 /* ---- chunks ---- */
@@ -460,14 +309,14 @@ static tfos_status hear_record(void *context, size_t span, const uint8_t *record
 static tfos_status hear_chunk(void *context, int thread, tfos__chunk *chunk, void **result, tfos_error *error)
 {
     inference_state *inference = context;
-    thread_findings *findings = &inference->per_thread[thread];
+    tfos__findings *findings = &inference->per_thread[thread];
     listener_state listener = {inference, findings};
     if (inference->sample_left >= 0 && (int64_t)chunk->span_count > inference->sample_left) {
         chunk->span_count = (size_t)inference->sample_left;
     }
     findings->chunk = chunk;
     TFOS_TRY(tfos__chunk_each(chunk, inference->on_corrupt, hear_record, &listener, error));
-    TFOS_TRY(settle_all(findings, error));
+    TFOS_TRY(tfos__findings_settle(findings, error));
     if (inference->sample_left >= 0) {
         inference->sample_left -= (int64_t)chunk->good;
         *result = inference->sample_left == 0 ? inference : NULL; /* enough: wakes the consumer */
@@ -479,95 +328,6 @@ static void drop_nothing(void *context, void *result)
 {
     (void)context;
     (void)result;
-}
-
-/* Adds the findings of one thread to those of another. */
-static tfos_status join_findings(thread_findings *to, const thread_findings *from, tfos_error *error)
-{
-    to->records += from->records;
-    to->sequences += from->sequences;
-    for (size_t i = 0; i < tfos_schema_field_count(from->names); i++) {
-        const tfos_field *field = tfos_schema_field(from->names, i);
-        const feature_finding *more = &from->of[i];
-        const uint8_t *name = (const uint8_t *)field->name;
-        int64_t index;
-        TFOS_TRY(find_name(to, (tfos__wire){name, name + strlen(field->name)}, field->feature_list, &index, error));
-        feature_finding *finding = &to->of[index];
-        if (finding->all.kind == TFOS__FEATURE_NONE) {
-            finding->path = more->path;
-            finding->offset = more->offset;
-        } else if (more->all.kind != TFOS__FEATURE_NONE && more->all.kind != finding->all.kind) {
-            return fail_kinds(field->name, finding, more->all.kind, more->path, more->offset, error);
-        }
-        finding->present += more->present;
-        add_said(&finding->all, &more->all);
-    }
-    return TFOS_OK;
-}
-
-/* ---- the schema ---- */
-
-static tfos_field conclude(const thread_findings *findings, size_t index, bool sampled)
-{
-    const feature_finding *finding = &findings->of[index];
-    const said *all = &finding->all;
-    tfos_field field = *tfos_schema_field(findings->names, index);
-    bool missing = finding->present < findings->records;
-    field.nullable = missing || sampled;
-    field.type = all->kind == TFOS__FEATURE_FLOAT   ? TFOS_TYPE_FLOAT
-                 : all->kind == TFOS__FEATURE_INT64 ? TFOS_TYPE_INT64
-                 : all->text && all->most >= 0      ? TFOS_TYPE_STRING
-                                                    : TFOS_TYPE_BINARY;
-    bool equal = all->least == all->most;
-    /* A missing fixed list takes as much memory as one that is there, so a feature that is rarely there is not made
-     * fixed: a small file could ask for any amount of memory otherwise. */
-    bool gaps = field.feature_list ? all->inner_null : missing;
-    if (all->most < 0 || (equal && all->most == 1)) {
-        field.shape = TFOS_SHAPE_SCALAR;
-    } else if (equal && all->most > 1 && !gaps && all->most <= TFOS_SCHEMA_MAX_LENGTH) {
-        field.shape = TFOS_SHAPE_FIXED;
-        field.length = (int32_t)all->most;
-    } else {
-        field.shape = TFOS_SHAPE_RAGGED;
-    }
-    return field;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const tfos_field *)a)->name, ((const tfos_field *)b)->name);
-}
-
-/* Columns in the order of their names: the order on the wire is an accident of the writer's hash table. */
-static tfos_status make_schema(const thread_findings *findings, const tfos_paths *paths, tfos_record_kind asked,
-                               bool sampled, tfos_schema **out, tfos_error *error)
-{
-    size_t count = tfos_schema_field_count(findings->names);
-    if (findings->records == 0) {
-        return tfos__fail(error, TFOS_NOT_FOUND, "%s%s: no record to infer a schema from: give a schema",
-                          paths->path[0], paths->count > 1 ? " and the other files" : "");
-    }
-    tfos_field *fields = calloc(count + 1, sizeof *fields);
-    if (fields == NULL) {
-        return tfos__fail_memory(error, count * sizeof *fields);
-    }
-    for (size_t i = 0; i < count; i++) {
-        fields[i] = conclude(findings, i, sampled);
-    }
-    qsort(fields, count, sizeof *fields, by_name);
-    bool sequence = asked == TFOS_RECORD_SEQUENCE || findings->sequences > 0;
-    tfos_schema *schema = NULL;
-    tfos_status status = tfos_schema_new(sequence ? TFOS_RECORD_SEQUENCE : TFOS_RECORD_EXAMPLE, &schema, error);
-    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
-        status = tfos_schema_add(schema, &fields[i], error);
-    }
-    free(fields);
-    if (status != TFOS_OK) {
-        tfos_schema_free(schema);
-        return status;
-    }
-    *out = schema;
-    return TFOS_OK;
 }
 
 static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *options, inference_state *inference,
@@ -596,48 +356,159 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
     return status == TFOS_END ? TFOS_OK : status;
 }
 
-tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
-                              tfos_error *error)
+/* ---- surveys ---- */
+
+struct tfos_survey {
+    tfos_record_kind record;
+    bool sampled;
+    tfos__findings all;
+};
+
+tfos_status tfos_survey_new(tfos_record_kind record, tfos_survey **out, tfos_error *error)
 {
-    tfos_read_options taken;
-    TFOS_TRY(tfos__read_options_take(options, &taken, error));
-    options = &taken;
+    tfos_survey *survey = calloc(1, sizeof *survey);
+    if (survey == NULL) {
+        return tfos__fail_memory(error, sizeof *survey);
+    }
+    survey->record = record;
+    tfos_status status = tfos__findings_init(&survey->all, error);
+    if (status != TFOS_OK) {
+        free(survey);
+        return status;
+    }
+    *out = survey;
+    return TFOS_OK;
+}
+
+void tfos_survey_free(tfos_survey *survey)
+{
+    if (survey != NULL) {
+        tfos__findings_reset(&survey->all);
+        free(survey);
+    }
+}
+
+static tfos_status make_findings(inference_state *inference, const tfos_schema *wanted, tfos_error *error)
+{
+    inference->per_thread = calloc((size_t)inference->count, sizeof *inference->per_thread);
+    if (inference->per_thread == NULL) {
+        return tfos__fail_memory(error, (size_t)inference->count * sizeof *inference->per_thread);
+    }
+    for (int i = 0; i < inference->count; i++) {
+        inference->per_thread[i].wanted = wanted;
+        TFOS_TRY(tfos__findings_init(&inference->per_thread[i], error));
+    }
+    return TFOS_OK;
+}
+
+static tfos_status survey_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
+                                const tfos_schema *wanted, tfos_error *error)
+{
     int32_t threads = options->threads;
     TFOS_TRY(tfos__scan_threads(&threads, error));
-    if (options->infer_records < 0) {
-        return tfos__fail(error, TFOS_INVALID,
-                          "the number of records to infer from must be 0 (all) or more, found %lld",
-                          (long long)options->infer_records);
-    }
-    if (options->record == TFOS_RECORD_BYTES) {
-        return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
-    }
-    inference_state inference = {.asked = options->record,
+    inference_state inference = {.asked = survey->record,
                                  .on_corrupt = options->on_corrupt,
                                  .sample_left = options->infer_records > 0 ? options->infer_records : -1,
                                  .threads = threads,
                                  .count = tfos__scan_workers(threads)};
     TFOS_TRY(tfos__file_system_take(options->files, &inference.files, error));
-    inference.per_thread = calloc((size_t)inference.count, sizeof *inference.per_thread);
-    if (inference.per_thread == NULL) {
-        return tfos__fail_memory(error, (size_t)inference.count * sizeof *inference.per_thread);
-    }
-    tfos_status status = TFOS_OK;
-    for (int i = 0; i < inference.count && status == TFOS_OK; i++) {
-        status = findings_init(&inference.per_thread[i], error);
-    }
+    tfos_status status = make_findings(&inference, wanted, error);
     if (status == TFOS_OK) {
         status = listen_to(paths, options, &inference, error);
     }
-    for (int i = 1; i < inference.count && status == TFOS_OK; i++) {
-        status = join_findings(&inference.per_thread[0], &inference.per_thread[i], error);
-    }
-    if (status == TFOS_OK) {
-        status = make_schema(&inference.per_thread[0], paths, options->record, options->infer_records > 0, out, error);
-    }
-    for (int i = 0; i < inference.count; i++) {
-        findings_reset(&inference.per_thread[i]);
+    for (int i = 0; i < inference.count && inference.per_thread != NULL; i++) {
+        status = status == TFOS_OK ? tfos__findings_join(&survey->all, &inference.per_thread[i], error) : status;
+        tfos__findings_reset(&inference.per_thread[i]);
     }
     free(inference.per_thread);
+    survey->sampled = survey->sampled || options->infer_records > 0;
     return status;
+}
+
+/* The names that are wanted, as a set; NULL: all are. */
+static tfos_status want(const tfos_read_options *options, tfos_schema **out, tfos_error *error)
+{
+    *out = NULL;
+    if (options->columns == NULL) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(tfos_schema_new(TFOS_RECORD_EXAMPLE, out, error));
+    for (size_t i = 0; i < options->column_count; i++) {
+        if (tfos_schema_find(*out, options->columns[i]) < 0) {
+            const tfos_field field = {.name = options->columns[i], .type = TFOS_TYPE_BINARY};
+            TFOS_TRY(tfos_schema_add(*out, &field, error));
+        }
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos_survey_add_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
+                                  tfos_error *error)
+{
+    tfos_read_options taken;
+    tfos_schema *wanted = NULL;
+    TFOS_TRY(tfos__read_options_take(options, &taken, error));
+    if (taken.infer_records < 0) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "the number of records to infer from must be 0 (all) or more, found %lld",
+                          (long long)taken.infer_records);
+    }
+    tfos_status status = want(&taken, &wanted, error);
+    status = status == TFOS_OK ? survey_files(survey, paths, &taken, wanted, error) : status;
+    tfos_schema_free(wanted);
+    return status;
+}
+
+tfos_status tfos_survey_add(tfos_survey *survey, const char *exported, size_t bytes, tfos_error *error)
+{
+    return tfos__findings_import(&survey->all, exported, bytes, error);
+}
+
+tfos_status tfos_survey_export(const tfos_survey *survey, char **out, tfos_error *error)
+{
+    return tfos__findings_export(&survey->all, out, error);
+}
+
+int64_t tfos_survey_records(const tfos_survey *survey)
+{
+    return survey->all.records;
+}
+
+tfos_status tfos_survey_schema(const tfos_survey *survey, const char *place, tfos_schema **out, tfos_error *error)
+{
+    if (survey->record == TFOS_RECORD_BYTES) {
+        return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
+    }
+    return tfos__findings_schema(&survey->all, place, survey->record, survey->sampled, out, error);
+}
+
+tfos_status tfos__schema_infer_columns(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                                       tfos_error *error)
+{
+    tfos_survey *survey;
+    tfos__buffer place = {0};
+    TFOS_TRY(tfos_survey_new(options->record, &survey, error));
+    tfos_status status = tfos_survey_add_files(survey, paths, options, error);
+    if (status == TFOS_OK) {
+        status =
+            tfos__buffer_printf(&place, error, "%s%s", paths->path[0], paths->count > 1 ? " and the other files" : "");
+    }
+    if (status == TFOS_OK) {
+        status = tfos_survey_schema(survey, (const char *)place.data, out, error);
+    }
+    tfos__buffer_reset(&place);
+    tfos_survey_free(survey);
+    return status;
+}
+
+tfos_status tfos_schema_infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                              tfos_error *error)
+{
+    tfos_read_options taken;
+    TFOS_TRY(tfos__read_options_take(options, &taken, error));
+    if (taken.record == TFOS_RECORD_BYTES && taken.infer_records >= 0) {
+        return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
+    }
+    taken.columns = NULL; /* whoever asks for the schema wants to know all of it */
+    return tfos__schema_infer_columns(paths, &taken, out, error);
 }

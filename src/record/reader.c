@@ -11,6 +11,7 @@
 #include "column/batch.h"
 #include "fs/fs.h"
 #include "record/decode.h"
+#include "record/findings.h"
 #include "record/scan.h"
 
 struct tfos_reader {
@@ -85,16 +86,10 @@ static tfos_status copy_paths(const tfos_paths *from, tfos_paths **out, tfos_err
     return TFOS_OK;
 }
 
-static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
-                                 tfos_error *error)
+/* Takes `whole` over. */
+static tfos_status select_columns(tfos_schema *whole, const tfos_read_options *options, tfos_schema **out,
+                                  tfos_error *error)
 {
-    tfos_schema *whole = NULL;
-    if (options->schema != NULL) {
-        whole = tfos__schema_retain(options->schema);
-    } else {
-        TFOS_TRY(options->record == TFOS_RECORD_BYTES ? TFOS_OK : tfos__paths_check_twice(paths, error));
-        TFOS_TRY(tfos_schema_infer(paths, options, &whole, error));
-    }
     if (options->columns == NULL) {
         *out = whole;
         return TFOS_OK;
@@ -102,6 +97,38 @@ static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_option
     tfos_status status = tfos_schema_select(whole, options->columns, options->column_count, out, error);
     tfos_schema_free(whole);
     return status;
+}
+
+/* Only what is wanted is looked at. If some of it is nowhere, the message names what is there, so everything is looked
+ * at after all. */
+static tfos_status infer(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                         tfos_error *error)
+{
+    tfos_schema *found = NULL;
+    TFOS_TRY(tfos__paths_check_twice(paths, error));
+    if (options->columns != NULL && options->column_count > 0) {
+        TFOS_TRY(tfos__schema_infer_columns(paths, options, &found, error));
+        if (select_columns(found, options, out, NULL) == TFOS_OK) {
+            return TFOS_OK;
+        }
+    }
+    TFOS_TRY(tfos_schema_infer(paths, options, &found, error));
+    return select_columns(found, options, out, error);
+}
+
+static tfos_status choose_schema(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                                 tfos_error *error)
+{
+    tfos_schema *whole = NULL;
+    if (options->schema == NULL && options->record != TFOS_RECORD_BYTES) {
+        return infer(paths, options, out, error);
+    }
+    if (options->schema != NULL) {
+        whole = tfos__schema_retain(options->schema);
+    } else {
+        TFOS_TRY(tfos_schema_new(TFOS_RECORD_BYTES, &whole, error));
+    }
+    return select_columns(whole, options, out, error);
 }
 
 /* ---- the work of a thread ---- */

@@ -143,7 +143,12 @@ public final class Native {
 
     /** How native methods fail. */
     private static void fail(int status, int fault, byte[] message) {
-        throw new TfosException(Status.of(status), Fault.of(fault), new String(message, StandardCharsets.UTF_8), null);
+        throw new TfosException(Status.of(status), Fault.of(fault), textOf(message), null);
+    }
+
+    /** Text that has crossed as bytes. */
+    static String textOf(byte[] utf8) {
+        return new String(utf8, StandardCharsets.UTF_8);
     }
 
     /** What a method that was called back has thrown: its status, its fault and, behind these two bytes, a text. */
@@ -207,6 +212,43 @@ public final class Native {
     public static native long writerBytes(long writer);
 
     public static native void writerFree(long writer);
+
+    // Records: see RecordTable, RecordInput, RecordOutput, and tfos/table.h.
+
+    static native long tableNew(byte[] options);
+
+    static native byte[] tableEnding(long table);
+
+    static native boolean tableSplits(long table, byte[] path);
+
+    static native boolean tableHolds(byte[] path);
+
+    static native void tableCheck(long table, byte[] schema);
+
+    static native void tableFree(long table);
+
+    static native long readerOpen(
+            long table, byte[] path, long bytes, long start, long end, byte[] schema, ServedFiles files);
+
+    /** How many rows came, and in {@code words} where they are: see {@link RecordInput#WORDS}. */
+    static native long readerNext(long reader, long[] words);
+
+    /** Bytes that were read, records, records that were skipped, bytes that were skipped. */
+    static native long[] readerProgress(long reader);
+
+    static native ByteBuffer readerMemory(long reader, long begin, long bytes);
+
+    static native void readerClose(long reader);
+
+    static native long outputOpen(long table, byte[] path, ServedFiles files);
+
+    static native void outputRows(long output, long rows);
+
+    static native void outputRecord(long output, byte[] record, int offset, int count);
+
+    static native void outputFinish(long output);
+
+    static native void outputFree(long output);
 
     // Feeding: see org.tfos.spark.Pump, and tfos/feed.h.
 

@@ -1,0 +1,274 @@
+/* The JNI side of org.tfos.Native: tables of records, their readers and writers. */
+#include "jni_shell.h"
+
+/* ---- tables ---- */
+
+static tfos_table *table_at(jlong address)
+{
+    return (tfos_table *)(uintptr_t)address;
+}
+
+NATIVE(jlong, tableNew, jbyteArray options)
+{
+    tfos_error error = {0};
+    tfos_table *table = NULL;
+    size_t count = 0;
+    char *text = tfos__jni_copy_bytes(env, class, options, &count);
+    if (text != NULL && tfos_table_new(text, count, &table, &error) != TFOS_OK) {
+        tfos__jni_throw(env, class, &error);
+    }
+    free(text);
+    return (jlong)(uintptr_t)table;
+}
+
+NATIVE(jbyteArray, tableEnding, jlong table)
+{
+    (void)class;
+    return tfos__jni_new_bytes(env, tfos_table_ending(table_at(table)));
+}
+
+NATIVE(jboolean, tableSplits, jlong table, jbyteArray path)
+{
+    size_t count;
+    char *text = tfos__jni_copy_bytes(env, class, path, &count);
+    bool splits = text != NULL && tfos_table_splits(table_at(table), text);
+    free(text);
+    return splits;
+}
+
+NATIVE(jboolean, tableHolds, jbyteArray path)
+{
+    size_t count;
+    char *text = tfos__jni_copy_bytes(env, class, path, &count);
+    bool holds = text != NULL && tfos_table_holds(text);
+    free(text);
+    return holds;
+}
+
+NATIVE(void, tableCheck, jlong table, jbyteArray schema)
+{
+    tfos_error error = {0};
+    tfos_schema *columns = NULL;
+    size_t count = 0;
+    char *text = tfos__jni_copy_bytes(env, class, schema, &count);
+    if (text != NULL &&
+        tfos_schema_from_spark(text, count, tfos_table_record(table_at(table)), &columns, &error) != TFOS_OK) {
+        tfos__jni_throw(env, class, &error);
+    }
+    tfos_schema_free(columns);
+    free(text);
+}
+
+NATIVE(void, tableFree, jlong table)
+{
+    (void)env;
+    (void)class;
+    tfos_table_free(table_at(table));
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    tfos__jni_files files;
+    tfos_reader *reader;
+    tfos_batch *batch; /* the last one that was handed out */
+} reader;
+
+static reader *reader_at(jlong address)
+{
+    return (reader *)(uintptr_t)address;
+}
+
+static void free_reader(JNIEnv *env, reader *self)
+{
+    tfos_batch_free(self->batch);
+    tfos_reader_close(self->reader);
+    tfos__jni_files_reset(&self->files, env);
+    free(self);
+}
+
+NATIVE(jlong, readerOpen, jlong table, jbyteArray path, jlong bytes, jlong start, jlong end, jbyteArray schema,
+       jobject files)
+{
+    tfos_error error = {0};
+    size_t ignored;
+    size_t schema_bytes = 0;
+    reader *self = calloc(1, sizeof *self);
+    char *name = self != NULL ? tfos__jni_copy_bytes(env, class, path, &ignored) : NULL;
+    char *columns = name != NULL ? tfos__jni_copy_bytes(env, class, schema, &schema_bytes) : NULL;
+    bool opened = false;
+    if (self == NULL) {
+        tfos__jni_throw_memory(env, class);
+    } else if (columns != NULL && tfos__jni_files_init(&self->files, env, class, files)) {
+        const tfos_file_part part = {.path = name, .bytes = bytes, .start = start, .end = end};
+        opened = tfos_table_read(table_at(table), &part, columns, schema_bytes, &self->files.system,
+                                 tfos__jni_files_interrupted, &self->files, &self->reader, &error) == TFOS_OK;
+        if (!opened) {
+            tfos__jni_throw(env, class, &error);
+        }
+    }
+    free(name);
+    free(columns);
+    if (!opened && self != NULL) {
+        jthrowable pending = (*env)->ExceptionOccurred(env);
+        (*env)->ExceptionClear(env);
+        free_reader(env, self);
+        (*env)->Throw(env, pending);
+        return 0;
+    }
+    return (jlong)(uintptr_t)self;
+}
+
+/* Says where the vectors of a batch are: for each level of each column, nulls, validity, offsets and data. */
+static void tell_vectors(const tfos_batch *batch, jlong *words, size_t most)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < tfos_schema_field_count(tfos_batch_schema(batch)); i++) {
+        for (const tfos_vector *level = tfos_batch_column(batch, i); level != NULL && at + 4 <= most;
+             level = level->child) {
+            words[at++] = level->null_count;
+            words[at++] = (jlong)(uintptr_t)level->validity;
+            words[at++] = (jlong)(uintptr_t)level->offsets;
+            words[at++] = (jlong)(uintptr_t)level->data;
+        }
+    }
+}
+
+NATIVE(jlong, readerNext, jlong address, jlongArray words)
+{
+    tfos_error error = {0};
+    reader *self = reader_at(address);
+    tfos_batch_free(self->batch);
+    self->batch = NULL;
+    tfos_status status = tfos_reader_next(self->reader, &self->batch, &error);
+    if (status != TFOS_OK) {
+        if (status != TFOS_END) {
+            tfos__jni_throw(env, class, &error);
+        }
+        return 0;
+    }
+    jsize most = (*env)->GetArrayLength(env, words);
+    jlong *all = (*env)->GetLongArrayElements(env, words, NULL);
+    if (all == NULL) {
+        tfos__jni_throw_memory(env, class);
+        return 0;
+    }
+    tell_vectors(self->batch, all, (size_t)most);
+    (*env)->ReleaseLongArrayElements(env, words, all, 0);
+    return tfos_batch_rows(self->batch);
+}
+
+NATIVE(jlongArray, readerProgress, jlong address)
+{
+    (void)class;
+    tfos_progress progress;
+    tfos_reader_progress(reader_at(address)->reader, &progress);
+    const jlong numbers[] = {progress.done_bytes, progress.records, progress.skipped_records, progress.skipped_bytes};
+    enum { COUNT = sizeof numbers / sizeof *numbers };
+    jlongArray out = (*env)->NewLongArray(env, COUNT);
+    if (out != NULL) {
+        (*env)->SetLongArrayRegion(env, out, 0, COUNT, numbers);
+    }
+    return out;
+}
+
+NATIVE(jobject, readerMemory, jlong address, jlong begin, jlong bytes)
+{
+    (void)class;
+    (void)address;
+    return (*env)->NewDirectByteBuffer(env, (void *)(uintptr_t)begin, bytes);
+}
+
+NATIVE(void, readerClose, jlong address)
+{
+    (void)class;
+    free_reader(env, reader_at(address));
+}
+
+/* ---- writing ---- */
+
+typedef struct output {
+    tfos__jni_files files;
+    tfos_writer *writer; /* NULL: it has ended */
+} output;
+
+static output *output_at(jlong address)
+{
+    return (output *)(uintptr_t)address;
+}
+
+NATIVE(jlong, outputOpen, jlong table, jbyteArray path, jobject files)
+{
+    tfos_error error = {0};
+    size_t ignored;
+    output *self = calloc(1, sizeof *self);
+    char *name = self != NULL ? tfos__jni_copy_bytes(env, class, path, &ignored) : NULL;
+    bool opened = false;
+    if (self == NULL) {
+        tfos__jni_throw_memory(env, class);
+    } else if (name != NULL && tfos__jni_files_init(&self->files, env, class, files)) {
+        opened = tfos_table_write(table_at(table), name, &self->files.system, &self->writer, &error) == TFOS_OK;
+        if (!opened) {
+            tfos__jni_throw(env, class, &error);
+        }
+    }
+    free(name);
+    if (!opened && self != NULL) {
+        jthrowable pending = (*env)->ExceptionOccurred(env);
+        (*env)->ExceptionClear(env);
+        tfos__jni_files_reset(&self->files, env);
+        free(self);
+        (*env)->Throw(env, pending);
+        return 0;
+    }
+    return (jlong)(uintptr_t)self;
+}
+
+NATIVE(void, outputRows, jlong address, jlong rows)
+{
+    tfos_error error = {0};
+    tfos_batch *batch = NULL;
+    tfos_status status = tfos_spark_rows_take(tfos__jni_rows_at(rows)->rows, &batch, &error);
+    if (status == TFOS_OK && batch != NULL) {
+        status = tfos_writer_write_batch(output_at(address)->writer, batch, &error);
+        tfos_batch_free(batch);
+    }
+    if (status != TFOS_OK) {
+        tfos__jni_throw(env, class, &error);
+    }
+}
+
+NATIVE(void, outputRecord, jlong address, jbyteArray record, jint offset, jint count)
+{
+    tfos_error error = {0};
+    jbyte *bytes = (*env)->GetByteArrayElements(env, record, NULL);
+    if (bytes == NULL) {
+        tfos__jni_throw_memory(env, class);
+        return;
+    }
+    tfos_status status = tfos_writer_write_record(output_at(address)->writer, bytes + offset, (size_t)count, &error);
+    (*env)->ReleaseByteArrayElements(env, record, bytes, JNI_ABORT);
+    if (status != TFOS_OK) {
+        tfos__jni_throw(env, class, &error);
+    }
+}
+
+NATIVE(void, outputFinish, jlong address)
+{
+    tfos_error error = {0};
+    output *self = output_at(address);
+    tfos_writer *writer = self->writer;
+    self->writer = NULL;
+    if (tfos_writer_close(writer, &error) != TFOS_OK) {
+        tfos__jni_throw(env, class, &error);
+    }
+}
+
+NATIVE(void, outputFree, jlong address)
+{
+    (void)class;
+    output *self = output_at(address);
+    tfos_writer_abort(self->writer);
+    tfos__jni_files_reset(&self->files, env);
+    free(self);
+}
