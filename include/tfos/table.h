@@ -40,6 +40,18 @@ TFOS_API void tfos_table_free(tfos_table *table);
  * Thread: any. */
 TFOS_API tfos_record_kind tfos_table_record(const tfos_table *table);
 
+/* Whether damaged records are skipped.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API bool tfos_table_skips(const tfos_table *table);
+
+/* Records that a schema is inferred from; 0: all.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_table_sample(const tfos_table *table);
+
 /* What the names of its files end with: ".tfrecord", and the codec behind it.
  *
  * Owner: the library.
@@ -76,6 +88,21 @@ TFOS_API tfos_status tfos_table_read(const tfos_table *table, const tfos_file_pa
                                      size_t schema_bytes, const tfos_file_system *files,
                                      bool (*interrupted)(void *context), void *context, tfos_reader **out,
                                      tfos_error *error);
+
+/* What parts of files have in them, as JSON for tfos_table_schema; of no more records than inferSample wants.
+ *
+ * Owner: the caller frees *out with tfos_string_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_table_survey(const tfos_table *table, const tfos_file_part *parts, size_t count,
+                                       const tfos_file_system *files, bool (*interrupted)(void *context), void *context,
+                                       char **out, tfos_error *error);
+
+/* The Spark schema, in its JSON form, that follows from surveys of all files. NOT_FOUND when these have no record.
+ *
+ * Owner: the caller frees *out with tfos_string_free.
+ * Thread: any. */
+TFOS_API tfos_status tfos_table_schema(const tfos_table *table, const char *const *surveys, size_t count, char **out,
+                                       tfos_error *error);
 
 /* A writer for a file of the table.
  *

@@ -355,11 +355,14 @@ tfos_status tfos__findings_import(tfos__findings *to, const char *text, size_t b
         return fail_import(fault.what, error);
     }
     TFOS_TRY(status);
-    tfos__findings more = {0};
-    status = tfos__findings_init(&more, error);
-    status = status == TFOS_OK ? restore_all(&more, root, error) : status;
-    status = status == TFOS_OK ? tfos__findings_join(to, &more, error) : status;
-    tfos__findings_reset(&more);
+    tfos__findings *more = calloc(1, sizeof *more); /* too large for the stacks that others give us */
+    status = more != NULL ? tfos__findings_init(more, error) : tfos__fail_memory(error, sizeof *more);
+    status = status == TFOS_OK ? restore_all(more, root, error) : status;
+    status = status == TFOS_OK ? tfos__findings_join(to, more, error) : status;
+    if (more != NULL) {
+        tfos__findings_reset(more);
+    }
+    free(more);
     json_object_put(root);
     return status;
 }

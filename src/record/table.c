@@ -197,30 +197,112 @@ bool tfos_table_holds(const char *path)
     return bytes < suffix || strcmp(path + bytes - suffix, TFOS_INDEX_SUFFIX) != 0;
 }
 
+bool tfos_table_skips(const tfos_table *table)
+{
+    return table->on_corrupt == TFOS_ON_CORRUPT_SKIP;
+}
+
+int64_t tfos_table_sample(const tfos_table *table)
+{
+    return table->infer_records;
+}
+
+/* ---- reading ---- */
+
+/* A list of one file. Nobody writes to the path. */
+typedef struct one_file {
+    char *path;
+    int64_t bytes;
+    tfos_paths paths;
+} one_file;
+
+static const tfos_paths *list_one(const tfos_file_part *part, one_file *list)
+{
+    list->path = (char *)(uintptr_t)part->path;
+    list->bytes = part->bytes;
+    list->paths = (tfos_paths){.count = 1, .path = &list->path, .bytes = &list->bytes, .total_bytes = part->bytes};
+    return &list->paths;
+}
+
+/* In the calling thread: a task of Spark's has one core. */
+static void set_options(const tfos_table *table, const tfos_file_part *part, const tfos_file_system *files,
+                        bool (*interrupted)(void *context), void *context, tfos_read_options *out)
+{
+    tfos_read_options_init(out, sizeof *out);
+    out->record = table->record;
+    out->codec = table->codec;
+    out->on_corrupt = table->on_corrupt;
+    out->threads = 0;
+    out->range_start = part->start;
+    out->range_end = part->end;
+    out->files = files;
+    out->interrupted = interrupted;
+    out->interrupted_context = context;
+}
+
 tfos_status tfos_table_read(const tfos_table *table, const tfos_file_part *part, const char *schema,
                             size_t schema_bytes, const tfos_file_system *files, bool (*interrupted)(void *context),
                             void *context, tfos_reader **out, tfos_error *error)
 {
+    one_file list;
     tfos_schema *columns = NULL;
     tfos_read_options options;
-    char *path = (char *)(uintptr_t)part->path; /* only read: the reader copies it */
-    int64_t bytes = part->bytes;
-    const tfos_paths paths = {.count = 1, .path = &path, .bytes = &bytes, .total_bytes = bytes};
     TFOS_TRY(tfos_schema_from_spark(schema, schema_bytes, table->record, &columns, error));
-    tfos_read_options_init(&options, sizeof options);
+    set_options(table, part, files, interrupted, context, &options);
     options.schema = columns;
-    options.codec = table->codec;
-    options.on_corrupt = table->on_corrupt;
-    options.threads = 0;
-    options.range_start = part->start;
-    options.range_end = part->end;
-    options.files = files;
-    options.interrupted = interrupted;
-    options.interrupted_context = context;
-    tfos_status status = tfos_reader_open(&paths, &options, out, error);
+    tfos_status status = tfos_reader_open(list_one(part, &list), &options, out, error);
     tfos_schema_free(columns);
     return status;
 }
+
+tfos_status tfos_table_survey(const tfos_table *table, const tfos_file_part *parts, size_t count,
+                              const tfos_file_system *files, bool (*interrupted)(void *context), void *context,
+                              char **out, tfos_error *error)
+{
+    tfos_survey *survey;
+    TFOS_TRY(tfos_survey_new(table->record, &survey, error));
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
+        one_file list;
+        tfos_read_options options;
+        set_options(table, &parts[i], files, interrupted, context, &options);
+        if (table->infer_records > 0) {
+            options.infer_records = table->infer_records - tfos_survey_records(survey);
+            if (options.infer_records <= 0) {
+                break;
+            }
+        }
+        status = tfos_survey_add_files(survey, list_one(&parts[i], &list), &options, error);
+    }
+    status = status == TFOS_OK ? tfos_survey_export(survey, out, error) : status;
+    tfos_survey_free(survey);
+    return status;
+}
+
+tfos_status tfos_table_schema(const tfos_table *table, const char *const *surveys, size_t count, char **out,
+                              tfos_error *error)
+{
+    static const char bytes[] = "{\"type\":\"struct\",\"fields\":[{\"name\":\"byteArray\",\"type\":\"binary\","
+                                "\"nullable\":true,\"metadata\":{}}]}";
+    tfos_survey *survey;
+    tfos_schema *schema = NULL;
+    if (table->record == TFOS_RECORD_BYTES) {
+        *out = strdup(bytes);
+        return *out != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof bytes);
+    }
+    TFOS_TRY(tfos_survey_new(table->record, &survey, error));
+    tfos_status status = TFOS_OK;
+    for (size_t i = 0; i < count && status == TFOS_OK; i++) {
+        status = tfos_survey_add(survey, surveys[i], strlen(surveys[i]), error);
+    }
+    status = status == TFOS_OK ? tfos_survey_schema(survey, "the files of the table", &schema, error) : status;
+    status = status == TFOS_OK ? tfos_schema_to_spark(schema, out, error) : status;
+    tfos_schema_free(schema);
+    tfos_survey_free(survey);
+    return status;
+}
+
+/* ---- writing ---- */
 
 tfos_status tfos_table_write(const tfos_table *table, const char *path, const tfos_file_system *files,
                              tfos_writer **out, tfos_error *error)

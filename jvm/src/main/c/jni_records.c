@@ -59,6 +59,107 @@ NATIVE(void, tableCheck, jlong table, jbyteArray schema)
     free(text);
 }
 
+NATIVE(jbyteArray, tableRecord, jlong table)
+{
+    (void)class;
+    return tfos__jni_new_bytes(env, tfos_record_kind_name(tfos_table_record(table_at(table))));
+}
+
+NATIVE(jboolean, tableSkips, jlong table)
+{
+    (void)env;
+    (void)class;
+    return tfos_table_skips(table_at(table));
+}
+
+NATIVE(jlong, tableSample, jlong table)
+{
+    (void)env;
+    (void)class;
+    return tfos_table_sample(table_at(table));
+}
+
+/* Texts of an array, for free_texts. NULL: an exception is pending. */
+static char **copy_texts(JNIEnv *env, jclass class, jobjectArray array, size_t *count)
+{
+    size_t ignored;
+    *count = (size_t)(*env)->GetArrayLength(env, array);
+    char **texts = calloc(*count + 1, sizeof *texts);
+    for (size_t i = 0; texts != NULL && i < *count; i++) {
+        jbyteArray bytes = (*env)->GetObjectArrayElement(env, array, (jsize)i);
+        texts[i] = bytes != NULL ? tfos__jni_copy_bytes(env, class, bytes, &ignored) : NULL;
+        (*env)->DeleteLocalRef(env, bytes);
+    }
+    if (texts == NULL) {
+        tfos__jni_throw_memory(env, class);
+    }
+    return texts;
+}
+
+static void free_texts(char **texts, size_t count)
+{
+    for (size_t i = 0; texts != NULL && i < count; i++) {
+        free(texts[i]);
+    }
+    free(texts);
+}
+
+/* What was made, as bytes; or the exception that the failure is. */
+static jbyteArray give_text(JNIEnv *env, jclass class, tfos_status status, char *text, const tfos_error *error)
+{
+    if (status != TFOS_OK) {
+        tfos__jni_throw(env, class, error);
+        return NULL;
+    }
+    jbyteArray bytes = tfos__jni_new_bytes(env, text);
+    tfos_string_free(text);
+    return bytes;
+}
+
+NATIVE(jbyteArray, tableSurvey, jlong table, jobjectArray paths, jlongArray ranges, jobject files)
+{
+    tfos_error error = {0};
+    tfos__jni_files served = {0};
+    char *text = NULL;
+    size_t count = 0;
+    jbyteArray out = NULL;
+    char **names = copy_texts(env, class, paths, &count);
+    tfos_file_part *parts = calloc(count + 1, sizeof *parts);
+    jlong *numbers = (*env)->GetLongArrayElements(env, ranges, NULL);
+    if (names != NULL && parts != NULL && numbers != NULL && !(*env)->ExceptionCheck(env) &&
+        tfos__jni_files_init(&served, env, class, files)) {
+        for (size_t i = 0; i < count; i++) {
+            const jlong *range = numbers + i * 3;
+            parts[i] = (tfos_file_part){.path = names[i], .bytes = range[0], .start = range[1], .end = range[2]};
+        }
+        tfos_status status = tfos_table_survey(table_at(table), parts, count, &served.system,
+                                               tfos__jni_files_interrupted, &served, &text, &error);
+        tfos__jni_files_reset(&served, env);
+        out = give_text(env, class, status, text, &error);
+    }
+    if (numbers != NULL) {
+        (*env)->ReleaseLongArrayElements(env, ranges, numbers, JNI_ABORT);
+    }
+    free(parts);
+    free_texts(names, count);
+    return out;
+}
+
+NATIVE(jbyteArray, tableSchema, jlong table, jobjectArray surveys)
+{
+    tfos_error error = {0};
+    char *text = NULL;
+    size_t count = 0;
+    jbyteArray out = NULL;
+    char **found = copy_texts(env, class, surveys, &count);
+    if (found != NULL && !(*env)->ExceptionCheck(env)) {
+        tfos_status status = tfos_table_schema(table_at(table), (const char *const *)found, count, &text, &error);
+        out = give_text(env, class, status, text, &error);
+    }
+    free_texts(found, count);
+    return out;
+}
+
 NATIVE(void, tableFree, jlong table)
 {
     (void)env;

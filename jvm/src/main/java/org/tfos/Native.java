@@ -225,6 +225,17 @@ public final class Native {
 
     static native void tableCheck(long table, byte[] schema);
 
+    static native byte[] tableRecord(long table);
+
+    static native boolean tableSkips(long table);
+
+    static native long tableSample(long table);
+
+    /** @param ranges size, start and end of each path */
+    static native byte[] tableSurvey(long table, byte[][] paths, long[] ranges, ServedFiles files);
+
+    static native byte[] tableSchema(long table, byte[][] surveys);
+
     static native void tableFree(long table);
 
     static native long readerOpen(

@@ -39,6 +39,43 @@ public final class RecordTable extends Handle {
         return Native.tableHolds(utf8(path));
     }
 
+    /** The kind of its records, by the name that it has in the core. */
+    public String record() {
+        return Native.textOf(Native.tableRecord(address()));
+    }
+
+    /** Whether damaged records are skipped. */
+    public boolean skips() {
+        return Native.tableSkips(address());
+    }
+
+    /** How many records a schema is inferred from; 0: all. */
+    public long sample() {
+        return Native.tableSample(address());
+    }
+
+    /**
+     * What parts of files have in them, for {@link #schema}.
+     *
+     * @param ranges size, start and end of each path
+     */
+    public String survey(String[] paths, long[] ranges, ServedFiles files) {
+        return Native.textOf(Native.tableSurvey(address(), utf8(paths), ranges, files));
+    }
+
+    /** The Spark schema, in its JSON form, that follows from surveys of all files. */
+    public String schema(String[] surveys) {
+        return Native.textOf(Native.tableSchema(address(), utf8(surveys)));
+    }
+
+    private static byte[][] utf8(String[] texts) {
+        byte[][] all = new byte[texts.length][];
+        for (int i = 0; i < texts.length; i++) {
+            all[i] = utf8(texts[i]);
+        }
+        return all;
+    }
+
     long nativeAddress() {
         return address();
     }

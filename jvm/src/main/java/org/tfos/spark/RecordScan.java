@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
+import org.apache.spark.util.TaskCompletionListener;
 import org.tfos.RecordInput;
 import org.tfos.RecordTable;
 import org.tfos.hadoop.HadoopFiles;
@@ -61,7 +62,7 @@ final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<Inter
                 partitionSchema,
                 file.partitionValues());
         if (task != null) {
-            task.addTaskCompletionListener(ignored -> found.close());
+            task.addTaskCompletionListener((TaskCompletionListener) ended -> found.close());
         }
         return (Iterator<InternalRow>) (Iterator<?>) (batches ? found : new RecordRows(found, rowSchema()));
     }

@@ -1,0 +1,143 @@
+package org.tfos.spark;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.Function;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+import org.tfos.RecordTable;
+import org.tfos.Status;
+import org.tfos.TfosException;
+import org.tfos.hadoop.HadoopFiles;
+import scala.collection.Iterator;
+
+/**
+ * Finds the schema of files: on the driver where they are small or a sample is enough, otherwise in a job, each task of
+ * which looks at a part of them.
+ */
+final class RecordInference {
+    private static final long PART_BYTES = 64 << 20;
+
+    private RecordInference() {}
+
+    /** Null: there is no record to infer it from. */
+    static StructType infer(
+            SparkContext context, Map<String, String> options, scala.collection.Iterable<FileStatus> files) {
+        String json = Json.of(options);
+        Configuration hadoop = new Configuration(context.hadoopConfiguration());
+        options.forEach(hadoop::set);
+        try (RecordTable table = new RecordTable(json)) {
+            List<Part> parts = cut(table, files);
+            boolean here = table.sample() > 0 || parts.size() <= 1;
+            List<String> surveys =
+                    here ? List.of(survey(table, parts, hadoop, () -> false)) : job(context, json, hadoop, parts);
+            return (StructType) DataType.fromJson(table.schema(surveys.toArray(new String[0])));
+        } catch (TfosException e) {
+            if (e.status() == Status.NOT_FOUND) {
+                return null;
+            }
+            throw e;
+        }
+    }
+
+    /** Small files share a part, and large ones have several. */
+    private static List<Part> cut(RecordTable table, scala.collection.Iterable<FileStatus> files) {
+        List<Part> parts = new ArrayList<>();
+        long room = 0;
+        Iterator<FileStatus> each = files.iterator();
+        while (each.hasNext()) {
+            FileStatus file = each.next();
+            long size = file.getLen();
+            if (size == 0 || !RecordTable.holds(file.getPath().getName())) {
+                continue;
+            }
+            long step = table.splits(file.getPath().getName()) ? PART_BYTES : size;
+            for (long start = 0; start < size; start += step) {
+                long end = Math.min(size, start + step);
+                if (end - start > room) {
+                    parts.add(new Part());
+                    room = PART_BYTES;
+                }
+                room -= end - start;
+                parts.get(parts.size() - 1).add(file.getPath(), size, start, end);
+            }
+        }
+        return parts;
+    }
+
+    private static String survey(
+            RecordTable table, List<Part> parts, Configuration hadoop, BooleanSupplier interrupted) {
+        HadoopFiles files = new HadoopFiles(hadoop, interrupted);
+        List<String> paths = new ArrayList<>();
+        List<Long> ranges = new ArrayList<>();
+        try {
+            for (Part part : parts) {
+                for (int i = 0; i < part.paths.size(); i++) {
+                    paths.add(files.nameOf(new Path(part.paths.get(i)), part.ranges.get(i)[0]));
+                    for (long number : part.ranges.get(i)) {
+                        ranges.add(number);
+                    }
+                }
+            }
+        } catch (IOException e) {
+            throw new TfosException(Status.IO, "the files of the table cannot be reached: " + e, e);
+        }
+        long[] numbers = ranges.stream().mapToLong(Long::longValue).toArray();
+        return table.survey(paths.toArray(new String[0]), numbers, files);
+    }
+
+    private static List<String> job(SparkContext context, String options, Configuration hadoop, List<Part> parts) {
+        // Not closed: it is only a view of the context.
+        @SuppressWarnings("resource")
+        JavaSparkContext java = JavaSparkContext.fromSparkContext(context);
+        Broadcast<SerializableConfiguration> shared = java.broadcast(new SerializableConfiguration(hadoop));
+        return java.parallelize(parts, parts.size())
+                .map(new Task(options, shared))
+                .collect();
+    }
+
+    /** Ranges of files. */
+    private static final class Part implements Serializable {
+        private static final long serialVersionUID = 1L;
+
+        private final ArrayList<String> paths = new ArrayList<>();
+        private final ArrayList<long[]> ranges = new ArrayList<>(); // size, start and end of each
+
+        void add(Path path, long size, long start, long end) {
+            paths.add(path.toString());
+            ranges.add(new long[] {size, start, end});
+        }
+    }
+
+    private static final class Task implements Function<Part, String> {
+        private static final long serialVersionUID = 1L;
+
+        private final String options;
+        private final Broadcast<SerializableConfiguration> configuration;
+
+        Task(String options, Broadcast<SerializableConfiguration> configuration) {
+            this.options = options;
+            this.configuration = configuration;
+        }
+
+        @Override
+        public String call(Part part) {
+            TaskContext task = TaskContext.get();
+            try (RecordTable table = new RecordTable(options)) {
+                return survey(table, List.of(part), configuration.value().value(), task::isInterrupted);
+            }
+        }
+    }
+}
