@@ -26,6 +26,10 @@ def who():
     return json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 
 
+def workers():
+    return len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
+
+
 # ---- sums ----
 
 
@@ -154,11 +158,20 @@ WORKS = {
 }
 
 
+def wait_for(paths, seconds):
+    """A worker of TensorFlow's that leaves takes what the others are still reading from it along."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not all(map(os.path.exists, paths)):
+        time.sleep(0.05)
+
+
 def main():
     what, folder, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
     found = WORKS[what](steps)
-    with open(os.path.join(folder, f"{what}.{who()}.json"), "w", encoding="utf-8") as file:
+    paths = [os.path.join(folder, f"{what}.{rank}.json") for rank in range(workers())]
+    with open(paths[who()], "w", encoding="utf-8") as file:
         json.dump(found, file)
+    wait_for(paths, 60)
     os._exit(0)  # a strategy that is left waits for the others
 
 

@@ -433,7 +433,7 @@ void helper_cluster_close(helper_cluster *it)
     helper_cluster_abandon(it);
 }
 
-enum { TROUBLE_MS = 30000 }; /* in which somebody must have said what is wrong */
+enum { TROUBLE_MS = HELPER_SANITIZED ? 120000 : 30000 }; /* in which somebody must have said what is wrong */
 
 void helper_cluster_wait_failure(helper_cluster *it)
 {

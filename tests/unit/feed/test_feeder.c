@@ -526,6 +526,7 @@ static void test_inference(void **state)
     uint64_t feed = helper_cluster_begin(&it, &options);
     const int64_t sizes[] = {0, 1, 10000};
     helper_task tasks[3];
+    helper_cluster_wait_hungry(&it); /* so that each gets some of the rows, however slowly it starts */
     for (size_t i = 0; i < 3; i++) {
         tasks[i] = (helper_task){
             .feed = feed, .partition = i, .attempt = 10 + i, .rows = sizes[i], .batch_rows = 300, .inference = true};
