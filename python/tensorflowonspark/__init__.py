@@ -5,23 +5,36 @@ TFParallel   runs independent instances of a TensorFlow program on them
 TFNode       for programs on the nodes: paths, servers, feeds
 keras        synchronous training of a Keras model on all workers
 collective   what it is made of: all-reduce and its relatives
+dfutil       DataFrames as TFRecord files
 records      TFRecord files of tf.train.Example and SequenceExample as NumPy and Arrow columns
 util, gpu_info, compat   small helpers of programs
 
 MirroredStrategyRunner   trains with a plain training function on several Spark tasks
+attach       makes format("tfrecord") known to a Spark session
 """
 
 import atexit as _atexit
 import importlib as _importlib
+from typing import Any as _Any
 
 from . import _native
 
 __version__: str = _native.version
-__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "gpu_info", "keras", "records"]
-__all__ += ["util", "MirroredStrategyRunner", "__version__"]
+__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "dfutil", "gpu_info", "keras", "records"]
+__all__ += ["util", "MirroredStrategyRunner", "attach", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)
+
+
+def attach(spark: _Any) -> _Any:
+    """Makes the data source `tfrecord` known to a Spark session (or to that of a SparkContext), and returns it: the jar
+    of this package goes to its driver and its executors. Nothing is to be done where the application has it already,
+    by --jars or because a cluster was started."""
+    from . import _spark
+
+    _spark.attach(spark)
+    return spark
 
 
 def __getattr__(name: str) -> object:

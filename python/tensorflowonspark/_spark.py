@@ -14,6 +14,7 @@ NUM_PS = "spark.tfos.num_ps"  # for util.num_param_servers; the other keys spark
 _LOADER_CLASS = "org.apache.spark.util.MutableURLClassLoader"
 
 _lock = threading.Lock()
+_attached: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _installed: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
 
 
@@ -45,11 +46,20 @@ def end_of(sc: Any) -> str:
 
 def install(sc: Any) -> str:
     """Brings our jar and our package to the context, once. Returns the name of the package among Spark's files."""
+    attach(sc)
     with _lock:
         if sc not in _installed:
-            _add_jar(sc)
             _installed[sc] = _add_package(sc)
         return _installed[sc]
+
+
+def attach(spark: Any) -> None:
+    """Brings our jar to a context, once."""
+    sc = context_of(spark)
+    with _lock:
+        if sc not in _attached:
+            _add_jar(sc)
+            _attached.add(sc)
 
 
 def _add_jar(sc: Any) -> None:

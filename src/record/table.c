@@ -204,7 +204,7 @@ bool tfos_table_skips(const tfos_table *table)
 
 int64_t tfos_table_sample(const tfos_table *table)
 {
-    return table->infer_records;
+    return table->record == TFOS_RECORD_BYTES ? 1 : table->infer_records; /* what these are is known */
 }
 
 /* ---- reading ---- */
@@ -262,6 +262,7 @@ tfos_status tfos_table_survey(const tfos_table *table, const tfos_file_part *par
     tfos_survey *survey;
     TFOS_TRY(tfos_survey_new(table->record, &survey, error));
     tfos_status status = TFOS_OK;
+    count = table->record == TFOS_RECORD_BYTES ? 0 : count;
     for (size_t i = 0; i < count && status == TFOS_OK; i++) {
         one_file list;
         tfos_read_options options;

@@ -3,6 +3,7 @@ package org.tfos.spark;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
@@ -39,7 +40,7 @@ final class RecordInference {
         Configuration hadoop = new Configuration(context.hadoopConfiguration());
         options.forEach(hadoop::set);
         try (RecordTable table = new RecordTable(json)) {
-            List<Part> parts = cut(table, files);
+            List<Part> parts = cut(table, sort(files));
             boolean here = table.sample() > 0 || parts.size() <= 1;
             List<String> surveys =
                     here ? List.of(survey(table, parts, hadoop, () -> false)) : job(context, json, hadoop, parts);
@@ -52,13 +53,22 @@ final class RecordInference {
         }
     }
 
-    /** Small files share a part, and large ones have several. */
-    private static List<Part> cut(RecordTable table, scala.collection.Iterable<FileStatus> files) {
-        List<Part> parts = new ArrayList<>();
-        long room = 0;
+    /** In the order of their names: a sample is of the first ones. */
+    private static List<FileStatus> sort(scala.collection.Iterable<FileStatus> files) {
+        List<FileStatus> sorted = new ArrayList<>();
         Iterator<FileStatus> each = files.iterator();
         while (each.hasNext()) {
-            FileStatus file = each.next();
+            sorted.add(each.next());
+        }
+        sorted.sort(Comparator.comparing(file -> file.getPath().toString()));
+        return sorted;
+    }
+
+    /** Small files share a part, and large ones have several. */
+    private static List<Part> cut(RecordTable table, List<FileStatus> files) {
+        List<Part> parts = new ArrayList<>();
+        long room = 0;
+        for (FileStatus file : files) {
             long size = file.getLen();
             if (size == 0 || !RecordTable.holds(file.getPath().getName())) {
                 continue;
