@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import spark_tools
 from spark_tools import Answers, node_processes, open_feed, spark_context, wait_for
-from tensorflowonspark import TFCluster
+from tensorflowonspark import TFCluster, attach
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
 
@@ -223,6 +223,25 @@ def test_parquet_of_every_type_is_fed_from_columns(spark, files, fed, setting, o
     assert columns.values["word"][:5] == ["'one'", "'two'", "''", "'three'", "'one'"]
     assert columns.values["ragged"][:4] == ["[]", "[1]", "[2, 4]", "[3, 6, 9]"]
     assert columns.values["lists"][12] == "[[12], [1, 2]]"
+
+
+def test_records_are_fed_from_columns(spark, fed, setting, tmp_path):
+    """Tables of TFRecords: what Spark scans of them goes to the program as it is, lists too."""
+    attach(spark)
+    odd = {"byte", "short", "date", "time", "ntz", "holes"}  # for which records have no place
+    columns = {name: text for name, text in {**SCALARS, **LISTS}.items() if name not in odd}
+    data = made(spark, columns)
+    path = str(tmp_path / "table")
+    data.write.format("tfrecord").option("recordType", "SequenceExample").save(path)
+    frame = spark.read.schema(data.schema).format("tfrecord").option("recordType", "SequenceExample").load(path)
+    found = fed(frame, declared(frame.columns))
+    assert (found.from_columns, found.from_rows) == (ROWS, 0)
+    rows = fed(frame.filter("id >= 0"), declared(frame.columns))
+    assert (rows.from_columns, rows.from_rows) == (0, ROWS)
+    assert found.rows() == rows.rows()  # a large file is several partitions: they come in any order
+    by_id = dict(zip(map(int, found.values["id"]), zip(found.values["ragged"], found.values["lists"])))
+    assert sorted(by_id) == list(range(ROWS))
+    assert by_id[0][0] == "[]" and by_id[3][0] == "[3, 6, 9]" and by_id[12][1] == "[[12], [1, 2]]"
 
 
 def test_orc_is_fed_from_columns_unless_it_has_lists(spark, files, fed, setting):

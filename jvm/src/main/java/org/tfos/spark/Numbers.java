@@ -5,6 +5,7 @@ import java.lang.reflect.Field;
 import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
 
@@ -107,6 +108,8 @@ enum Numbers {
             Platform.copyMemory(array, arrayOffset + begin, null, to, bytes);
         } else if (from instanceof OffHeapColumnVector) {
             Platform.copyMemory(null, ((OffHeapColumnVector) from).valuesNativeAddress() + begin, null, to, bytes);
+        } else if (from instanceof RecordVector) {
+            Platform.copyMemory(null, ((RecordVector) from).data() + begin, null, to, bytes);
         } else {
             Platform.copyMemory(whole.array(from, first, count), arrayOffset, null, to, bytes);
         }
@@ -125,6 +128,9 @@ enum Numbers {
         if (from instanceof WritableColumnVector) {
             WritableColumnVector writable = (WritableColumnVector) from;
             return !writable.hasDictionary() && !writable.isAllNull();
+        }
+        if (from instanceof RecordVector) {
+            return !(from.dataType() instanceof BooleanType); // of which a record's batch has bits
         }
         return !from.hasNull();
     }

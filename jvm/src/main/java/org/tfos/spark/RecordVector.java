@@ -47,9 +47,9 @@ final class RecordVector extends ColumnVector {
         return data;
     }
 
-    /** Where lists, or the bytes of values, begin: four bytes for each row, and for the end of the last one. */
-    long offsets() {
-        return offsets;
+    /** What is in the lists. */
+    RecordVector values() {
+        return child;
     }
 
     /** The memory belongs to the batch. */
@@ -138,7 +138,8 @@ final class RecordVector extends ColumnVector {
         return values;
     }
 
-    private int begin(int row) {
+    /** Where the values of a row's list begin among those of all, or its bytes. */
+    int begin(int row) {
         return Platform.getInt(null, offsets + ((long) row << 2));
     }
 

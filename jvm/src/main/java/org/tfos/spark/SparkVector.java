@@ -326,24 +326,25 @@ abstract class SparkVector implements AutoCloseable {
 
         @Override
         boolean takes(ColumnVector from) {
-            return from instanceof WritableColumnVector && child.takes(((WritableColumnVector) from).arrayData());
+            ListVector lists = ListVector.of(from);
+            return lists != null && child.takes(lists.values());
         }
 
         /** Lists whose values follow one another are copied at once. */
         @Override
         protected int putValues(ColumnVector from, int first, int count) {
-            WritableColumnVector lists = (WritableColumnVector) from;
+            ListVector lists = ListVector.of(from);
             int end = measure(lists, first, count);
             int begin = 0;
             int stop = 0;
             for (int row = first; row < end; row++) {
                 if (!lists.isNullAt(row)) {
-                    int at = lists.getArrayOffset(row);
+                    int at = lists.begin(row);
                     if (at != stop) {
                         putRun(lists, begin, stop);
                         begin = at;
                     }
-                    stop = at + lists.getArrayLength(row);
+                    stop = at + lists.length(row);
                 }
             }
             putRun(lists, begin, stop);
@@ -351,12 +352,12 @@ abstract class SparkVector implements AutoCloseable {
         }
 
         /** Notes where lists will end, and returns the first row that is not to be put. */
-        private int measure(WritableColumnVector lists, int first, int count) {
+        private int measure(ListVector lists, int first, int count) {
             long bytes = 0;
             reserveOffsets(count);
             for (int row = first; row < first + count; row++) {
-                int size = lists.isNullAt(row) ? 0 : lists.getArrayLength(row);
-                long more = size == 0 ? 0 : child.bytesOf(lists.arrayData(), lists.getArrayOffset(row), size);
+                int size = lists.isNullAt(row) ? 0 : lists.length(row);
+                long more = size == 0 ? 0 : child.bytesOf(lists.values(), lists.begin(row), size);
                 if (exceeds(bytes, more)) {
                     return row;
                 }
@@ -368,19 +369,19 @@ abstract class SparkVector implements AutoCloseable {
 
         @Override
         long bytesOf(ColumnVector from, int first, int count) {
-            WritableColumnVector lists = (WritableColumnVector) from;
+            ListVector lists = ListVector.of(from);
             long bytes = 0;
             for (int row = first; row < first + count; row++) {
                 if (!lists.isNullAt(row)) {
-                    bytes += child.bytesOf(lists.arrayData(), lists.getArrayOffset(row), lists.getArrayLength(row));
+                    bytes += child.bytesOf(lists.values(), lists.begin(row), lists.length(row));
                 }
             }
             return bytes;
         }
 
-        private void putRun(WritableColumnVector lists, int begin, int stop) {
+        private void putRun(ListVector lists, int begin, int stop) {
             if (stop > begin) {
-                child.put(lists.arrayData(), begin, stop - begin);
+                child.put(lists.values(), begin, stop - begin);
             }
         }
 
