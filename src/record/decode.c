@@ -451,10 +451,14 @@ static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool list
 {
     tfos__name_order *order = lists ? &decoder->lists : &decoder->features;
     while (map.at < map.end) {
-        if (!lists && decoder->pass == PASS_ALL) {
-            put_shaped(decoder, &map, position);
-            if (map.at == map.end) {
-                break;
+        if (decoder->pass == PASS_ALL) {
+            const uint8_t *before = map.at;
+            if (!lists) {
+                put_shaped(decoder, &map, position);
+            }
+            tfos__entries_pass(order, &map, position);
+            if (map.at != before) {
+                continue;
             }
         }
         uint32_t tag;

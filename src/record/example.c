@@ -314,3 +314,66 @@ void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire n
     slot->bytes = (uint32_t)bytes;
     memcpy(slot->name, name.at, bytes);
 }
+
+/* A length of one or two bytes; false if it has more, or is not there. */
+static inline bool take_length(const uint8_t **at, const uint8_t *end, size_t *out)
+{
+    const uint8_t *from = *at;
+    if (end - from < 2) {
+        return false;
+    }
+    bool one = from[0] < 0x80;
+    if (!one && from[1] >= 0x80) {
+        return false;
+    }
+    *out = one ? from[0] : (size_t)(from[0] & 0x7F) | (size_t)from[1] << 7;
+    *at = from + (one ? 1 : 2);
+    return *out <= (size_t)(end - *at);
+}
+
+/* The end of the entry at `at` if it is one name, which is that of the slot, and one value; else NULL. */
+static inline const uint8_t *end_of_known(const tfos__name_slot *slot, const uint8_t *at, const uint8_t *end)
+{
+    size_t entry;
+    size_t value;
+    if (*at++ != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES) || !take_length(&at, end, &entry)) {
+        return NULL;
+    }
+    const uint8_t *behind = at + entry;
+    if (entry < 2 + (size_t)slot->bytes + 2 || at[0] != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES) || at[1] != slot->bytes) {
+        return NULL;
+    }
+    at += 2;
+    for (size_t i = 0; i < slot->bytes; i += 8) {
+        uint64_t difference = tfos__load_u64(at + i) ^ tfos__load_u64(slot->name + i);
+        size_t left = slot->bytes - i;
+        if (left < 8) {
+            difference &= (UINT64_C(1) << (8 * left)) - 1;
+        }
+        if (difference != 0) {
+            return NULL;
+        }
+    }
+    at += slot->bytes;
+    bool one_value = *at++ == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES) && take_length(&at, behind, &value);
+    return one_value && at + value == behind ? behind : NULL;
+}
+
+void tfos__entries_pass(const tfos__name_order *order, tfos__wire *map, size_t *position)
+{
+    const uint8_t *at = map->at;
+    size_t here = *position;
+    while (at < map->end) {
+        size_t slot = here % TFOS__NAME_ORDER_SLOTS;
+        const uint8_t *next = tfos__name_order_at(order, slot) == TFOS__NAME_UNKNOWN
+                                  ? end_of_known(&order->slots[slot], at, map->end)
+                                  : NULL;
+        if (next == NULL) {
+            break;
+        }
+        at = next;
+        here++;
+    }
+    map->at = at;
+    *position = here;
+}

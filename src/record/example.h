@@ -152,4 +152,8 @@ static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t
     return slot->found + TFOS__NAME_MISS;
 }
 
+/* Steps over entries of a map whose names were not known at the same positions before: nothing of them is looked at but
+ * their lengths and their names. Stops at any other, and at one that is not in the usual form. */
+void tfos__entries_pass(const tfos__name_order *order, tfos__wire *map, size_t *position);
+
 #endif

@@ -242,11 +242,13 @@ static tfos_status hear_map(tfos__findings *findings, size_t span, tfos__wire ma
                             tfos_error *error)
 {
     while (map.at < map.end) {
+        const uint8_t *before = map.at;
         if (!lists) {
             TFOS_TRY(hear_shaped(findings, span, &map, position, error));
-            if (map.at == map.end) {
-                break;
-            }
+        }
+        tfos__entries_pass(lists ? &findings->lists : &findings->features, &map, position);
+        if (map.at != before) {
+            continue;
         }
         uint32_t tag;
         tfos__wire entry;
