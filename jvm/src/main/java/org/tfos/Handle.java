@@ -1,6 +1,7 @@
 package org.tfos;
 
 import java.lang.ref.Cleaner;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 
 /**
@@ -9,6 +10,7 @@ import java.util.function.LongConsumer;
  */
 public abstract class Handle implements AutoCloseable {
     private static final Cleaner CLEANER = Cleaner.create();
+    private static final AtomicLong OPEN = new AtomicLong();
 
     private final Owned owned;
     private final Cleaner.Cleanable cleanable;
@@ -16,7 +18,13 @@ public abstract class Handle implements AutoCloseable {
     /** Takes over what is at an address. {@code free} must not refer to this object, which would never be freed. */
     protected Handle(long address, LongConsumer free) {
         owned = new Owned(address, free);
+        OPEN.incrementAndGet();
         cleanable = CLEANER.register(this, owned);
+    }
+
+    /** How many there are in this process. */
+    public static long open() {
+        return OPEN.get();
     }
 
     protected final long address() {
@@ -45,6 +53,7 @@ public abstract class Handle implements AutoCloseable {
             long freed = address;
             address = 0;
             free.accept(freed);
+            OPEN.decrementAndGet();
         }
     }
 }
