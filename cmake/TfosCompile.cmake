@@ -40,7 +40,7 @@ target_compile_options(
             -fno-strict-overflow
             # Asserts name files as they are in the repository, wherever it was cloned.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
-# Threads of a JVM, in which the library runs, have stacks of 1 MiB, and one that runs out ends the process without a word.
+# Threads of a JVM, in which the library runs, have stacks of 1 MiB; one that runs out ends the process without a word.
 if(NOT TFOS_SANITIZE)
   target_compile_options(tfos_compile INTERFACE -Wframe-larger-than=131072)
 endif()

@@ -14,6 +14,8 @@
  *
  * Errors. INVALID names the option, what it may be, and what it is.
  *
+ * Ownership. A table is its maker's; readers and writers that were opened with it do not need it any more.
+ *
  * Threads. A table may be used by several threads. */
 #ifndef TFOS_TABLE_H
 #define TFOS_TABLE_H

@@ -20,8 +20,8 @@ from typing import Any as _Any
 from . import _native
 
 __version__: str = _native.version
-__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "dfutil", "gpu_info", "keras", "records"]
-__all__ += ["util", "MirroredStrategyRunner", "attach", "__version__"]
+__all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "dfutil", "gpu_info", "keras"]
+__all__ += ["records", "util", "MirroredStrategyRunner", "attach", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)

@@ -26,8 +26,8 @@ def saveAsTFRecords(df: Any, output_dir: str) -> None:
 
 
 def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) -> Any:
-    """A DataFrame of TFRecord files. Real numbers are double; bytes are strings if all of them are text and they are not
-    among `binary_features`."""
+    """A DataFrame of TFRecord files. Real numbers are double; bytes are strings if all of them are text and they are
+    not among `binary_features`."""
     session = _session(sc)
     found = session.read.format("tfrecord").load(input_dir).schema
     df = session.read.schema(_as_loaded(found, binary_features)).format("tfrecord").load(input_dir)

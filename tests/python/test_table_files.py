@@ -71,7 +71,8 @@ def test_another_file_system(spark, folder):
             for key in options:
                 spark.conf.unset(f"spark.sql.files.{key}")
     df.write.format("tfrecord").option("codec", "gzip").save("viewfs://c/data/packed")
-    assert spark.read.format("tfrecord").load("viewfs://c/data/packed").agg(F.sum("id")).collect()[0][0] == 1_249_975_000
+    packed = spark.read.format("tfrecord").load("viewfs://c/data/packed")
+    assert packed.agg(F.sum("id")).collect()[0][0] == 1_249_975_000
 
 
 def test_what_goes_wrong_on_another_file_system(spark, folder):

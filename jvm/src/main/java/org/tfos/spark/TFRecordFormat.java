@@ -31,6 +31,7 @@ import scala.Function1;
 import scala.Option;
 import scala.Tuple2;
 import scala.collection.Iterator;
+import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
 /**
@@ -155,13 +156,13 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, jav
             skips = table.skips();
         }
         Option<String> batches = options.get(FileFormat.OPTION_RETURNING_BATCH());
+        ClassTag<SerializableConfiguration> tag = ClassTag$.MODULE$.apply(SerializableConfiguration.class);
         return new RecordScan(
                 text,
                 schema,
                 partitionSchema,
                 batches.isDefined() && batches.get().equals("true"),
-                context.broadcast(
-                        new SerializableConfiguration(hadoop), ClassTag$.MODULE$.apply(SerializableConfiguration.class)),
+                context.broadcast(new SerializableConfiguration(hadoop), tag),
                 skips ? new SkipCounts(context) : null);
     }
 
