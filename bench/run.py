@@ -14,13 +14,20 @@ import cluster
 import collective
 import feed
 import records
+import spark_records
 import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "benchmarks.md")
 
 # Each section is a module with measure(root, build, quick, say), which returns a table.Section.
-SECTIONS = {"records": records, "cluster": cluster, "feed": feed, "collective": collective}
+SECTIONS = {
+    "records": records,
+    "spark-records": spark_records,
+    "cluster": cluster,
+    "feed": feed,
+    "collective": collective,
+}
 
 
 def parse_arguments():

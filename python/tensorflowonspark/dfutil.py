@@ -1,5 +1,6 @@
 """DataFrames and TFRecord files: saved, loaded, and Examples converted by hand."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def isLoadedDF(df: Any) -> bool:
 def saveAsTFRecords(df: Any, output_dir: str) -> None:
     """Saves a DataFrame as a folder of TFRecord files, one Example a row. The folder must not exist."""
     _spark.attach(df.sparkSession)
-    columns = [df[f"`{name}`"].cast(_widen(kind)).alias(name) for name, kind in df.dtypes]
+    columns = [_column(df, name, kind) for name, kind in df.dtypes]
     df.select(columns).write.format("tfrecord").save(output_dir)
 
 
@@ -29,8 +30,9 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     """A DataFrame of TFRecord files. Real numbers are double; bytes are strings if all of them are text and they are
     not among `binary_features`."""
     session = _session(sc)
-    found = session.read.format("tfrecord").load(input_dir).schema
-    df = session.read.schema(_as_loaded(found, binary_features)).format("tfrecord").load(input_dir)
+    paths = re.split(r",(?![^{]*})", input_dir)  # as Hadoop reads such lists
+    found = session.read.format("tfrecord").load(paths).schema
+    df = session.read.schema(_as_loaded(found, binary_features)).format("tfrecord").load(paths)
     loadedDF[df] = input_dir
     return df
 
@@ -81,7 +83,12 @@ def _session(sc: Any) -> Any:
     from pyspark.sql import SparkSession
 
     _spark.attach(sc)
-    return SparkSession(sc) if hasattr(sc, "_jsc") else sc
+    return sc if isinstance(sc, SparkSession) else SparkSession(sc)
+
+
+def _column(df: Any, name: str, kind: str) -> Any:
+    column = df["`" + name.replace("`", "``") + "`"]
+    return column if _widen(kind) == kind else column.cast(_widen(kind)).alias(name)
 
 
 def _widen(kind: str) -> str:

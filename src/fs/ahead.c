@@ -115,28 +115,35 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-static tfos_status make_ring(tfos__ahead *ahead, tfos_error *error)
+static void free_ring(tfos__ahead *ahead)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        free(ahead->ring[i].data);
+        ahead->ring[i].data = NULL;
+    }
+}
+
+static bool make_ring(tfos__ahead *ahead)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
         ahead->ring[i].data = malloc(ahead->block_bytes);
         ahead->ring[i].capacity = ahead->block_bytes;
         if (ahead->ring[i].data == NULL) {
-            return tfos__fail_memory(error, ahead->block_bytes);
+            return false;
         }
     }
-    return TFOS_OK;
+    return true;
 }
 
-static tfos_status start_thread(tfos__ahead *ahead, int64_t offset, tfos_error *error)
+/* Where there is no memory or no thread for it, the file is read without. */
+static void start_thread(tfos__ahead *ahead, int64_t offset)
 {
-    TFOS_TRY(make_ring(ahead, error));
     ahead->next = offset;
-    int problem = tfos__thread_start(&ahead->thread, thread_main, ahead);
-    if (problem != 0) {
-        return tfos__fail_errno(error, problem, "a thread for reading ahead cannot be started");
+    ahead->running = make_ring(ahead) && tfos__thread_start(&ahead->thread, thread_main, ahead) == 0;
+    if (!ahead->running) {
+        free_ring(ahead);
+        ahead->block_bytes = 0;
     }
-    ahead->running = true;
-    return TFOS_OK;
 }
 
 /* ---- the reader ---- */
@@ -255,7 +262,7 @@ tfos_status tfos__ahead_read(tfos__ahead *ahead, int64_t offset, void *to, size_
     }
     bool goes_on = offset > 0 && offset == ahead->first.offset + (int64_t)ahead->first.bytes;
     if (!ahead->running && goes_on && ahead->block_bytes > 0) {
-        TFOS_TRY(start_thread(ahead, offset, error));
+        start_thread(ahead, offset);
     }
     if (!ahead->running) {
         return read_first(ahead, offset, to, bytes, got, error);
@@ -292,9 +299,7 @@ void tfos__ahead_free(tfos__ahead *ahead)
         pthread_mutex_unlock(&ahead->lock);
         pthread_join(ahead->thread, NULL);
     }
-    for (size_t i = 0; i < BLOCKS; i++) {
-        free(ahead->ring[i].data);
-    }
+    free_ring(ahead);
     free(ahead->first.data);
     pthread_mutex_destroy(&ahead->lock);
     pthread_cond_destroy(&ahead->room);

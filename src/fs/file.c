@@ -24,7 +24,15 @@ void tfos_file_system_init(tfos_file_system *files, size_t size)
 
 tfos_status tfos__file_system_take(const tfos_file_system *from, tfos_file_system *out, tfos_error *error)
 {
-    return tfos__options_take("tfos_file_system", from, &nothing_served, out, sizeof *out, error);
+    TFOS_TRY(tfos__options_take("tfos_file_system", from, &nothing_served, out, sizeof *out, error));
+    bool reads = out->open == NULL || (out->read != NULL && out->close != NULL);
+    bool writes = out->create == NULL || (out->write != NULL && out->finish != NULL && out->abandon != NULL);
+    if (!reads || !writes) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "a file system that opens files must read and close them, and one that creates files must "
+                          "write, finish and abandon them: a function is missing");
+    }
+    return TFOS_OK;
 }
 
 tfos_status tfos__file_open(const tfos_file_system *served, const char *path, tfos__file **out, tfos_error *error)
@@ -73,6 +81,10 @@ const char *tfos__file_path(const tfos__file *file)
 
 tfos_status tfos__file_read(tfos__file *file, int64_t offset, void *to, size_t bytes, size_t *got, tfos_error *error)
 {
+    if (file->ahead != NULL && offset >= file->size) {
+        *got = 0; /* known without asking, and without a thread that looks for more */
+        return TFOS_OK;
+    }
     if (file->ahead != NULL) {
         return tfos__ahead_read(file->ahead, offset, to, bytes, got, error);
     }

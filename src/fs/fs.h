@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "tfos.h"
 
-/* An open file for reading. Reads are by position and may come from several threads. */
+/* An open file for reading. Reads are by position; of a local file they may come from several threads. */
 typedef struct tfos__file tfos__file;
 
 /* `served` may be NULL; it is copied. */

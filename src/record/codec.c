@@ -275,6 +275,12 @@ static tfos_status read_plain(tfos__stream *stream, uint8_t *to, size_t bytes, s
 {
     size_t count;
     TFOS_TRY(read_stored(stream, to, bytes, &count, error));
+    int64_t size = tfos__file_size(stream->file);
+    if (count == 0 && bytes > 0 && stream->consumed < size) {
+        return tfos__fail(error, TFOS_TRUNCATED,
+                          "%s: the file had %lld bytes when it was opened, and ends at offset %lld now",
+                          tfos__file_path(stream->file), (long long)size, (long long)stream->consumed);
+    }
     stream->produced += (int64_t)count;
     *got = count;
     return TFOS_OK;

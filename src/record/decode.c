@@ -276,6 +276,9 @@ static tfos_status end_row(target *column, tfos__vector *level, int64_t values, 
  * often as a record has room for them: what a batch may hold of these is bounded. */
 static tfos_status put_null(tfos__decoder *decoder, target *column, tfos__vector *level, tfos_error *error)
 {
+    if (level != column->vector && !column->field->feature_list) {
+        return end_row(column, level, 0, error); /* a list has no place for it */
+    }
     if (level != column->vector && column->field->shape == TFOS_SHAPE_FIXED) {
         decoder->filled += column->field->length;
         if (decoder->filled > MAX_FILLED_VALUES) {

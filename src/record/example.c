@@ -344,15 +344,8 @@ static inline const uint8_t *end_of_known(const tfos__name_slot *slot, const uin
         return NULL;
     }
     at += 2;
-    for (size_t i = 0; i < slot->bytes; i += 8) {
-        uint64_t difference = tfos__load_u64(at + i) ^ tfos__load_u64(slot->name + i);
-        size_t left = slot->bytes - i;
-        if (left < 8) {
-            difference &= (UINT64_C(1) << (8 * left)) - 1;
-        }
-        if (difference != 0) {
-            return NULL;
-        }
+    if (!tfos__name_slot_is(slot, at)) {
+        return NULL;
     }
     at += slot->bytes;
     bool one_value = *at++ == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES) && take_length(&at, behind, &value);

@@ -133,23 +133,26 @@ static inline int32_t tfos__name_order_at(const tfos__name_order *order, size_t 
 
 /* Eight bytes at a time. Both sides may be read up to seven bytes beyond their end: the slot by its size, the record
  * because buffers have slack. */
-static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t position, tfos__wire name)
+static inline bool tfos__name_slot_is(const tfos__name_slot *slot, const uint8_t *name)
 {
-    const tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];
-    size_t bytes = (size_t)(name.end - name.at);
-    if (slot->bytes != bytes) {
-        return TFOS__NAME_MISS;
-    }
+    size_t bytes = slot->bytes;
     for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t difference = tfos__load_u64(name.at + i) ^ tfos__load_u64(slot->name + i);
+        uint64_t difference = tfos__load_u64(name + i) ^ tfos__load_u64(slot->name + i);
         if (bytes - i < 8) {
             difference &= (UINT64_C(1) << (8 * (bytes - i))) - 1;
         }
         if (difference != 0) {
-            return TFOS__NAME_MISS;
+            return false;
         }
     }
-    return slot->found + TFOS__NAME_MISS;
+    return true;
+}
+
+static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t position, tfos__wire name)
+{
+    const tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];
+    bool same = slot->bytes == (size_t)(name.end - name.at) && tfos__name_slot_is(slot, name.at);
+    return same ? slot->found + TFOS__NAME_MISS : TFOS__NAME_MISS;
 }
 
 /* Steps over entries of a map whose names were not known at the same positions before: nothing of them is looked at but

@@ -11,6 +11,9 @@
 #include "base/status.h"
 #include "column/schema.h"
 
+enum { MAX_BYTES = 256 << 20 };
+#define MOST_RECORDS (INT64_C(1) << 48)
+
 const tfos__said tfos__said_nothing = {.kind = TFOS__FEATURE_NONE, .least = INT64_MAX, .most = -1, .text = true};
 
 tfos_status tfos__findings_init(tfos__findings *findings, tfos_error *error)
@@ -66,10 +69,10 @@ tfos_status tfos__findings_name(tfos__findings *findings, tfos__wire name, bool 
     }
     size_t count = tfos_schema_field_count(findings->names);
     tfos_field field = {.name = copy, .type = TFOS_TYPE_BINARY, .feature_list = lists};
-    tfos_status status = tfos_schema_add(findings->names, &field, error);
+    tfos_status status = tfos__array_reserve(&findings->of, count, &findings->capacity, sizeof *findings->of, error);
+    status = status == TFOS_OK ? tfos_schema_add(findings->names, &field, error) : status;
     free(copy);
     TFOS_TRY(status);
-    TFOS_TRY(tfos__array_reserve(&findings->of, count, &findings->capacity, sizeof *findings->of, error));
     findings->of[count] = (tfos__finding){.all = tfos__said_nothing, .pending_record = -1};
     *out = (int64_t)count;
     return TFOS_OK;
@@ -144,6 +147,7 @@ tfos_status tfos__findings_join(tfos__findings *to, const tfos__findings *from, 
 {
     to->records += from->records;
     to->sequences += from->sequences;
+    to->sampled = to->sampled || from->sampled;
     for (size_t i = 0; i < tfos_schema_field_count(from->names); i++) {
         const tfos_field *field = tfos_schema_field(from->names, i);
         const tfos__finding *more = &from->of[i];
@@ -165,13 +169,13 @@ tfos_status tfos__findings_join(tfos__findings *to, const tfos__findings *from, 
 
 /* ---- the schema ---- */
 
-static tfos_field conclude(const tfos__findings *findings, size_t index, bool sampled)
+static tfos_field conclude(const tfos__findings *findings, size_t index)
 {
     const tfos__finding *finding = &findings->of[index];
     const tfos__said *all = &finding->all;
     tfos_field field = *tfos_schema_field(findings->names, index);
     bool missing = finding->present < findings->records;
-    field.nullable = missing || sampled;
+    field.nullable = missing || findings->sampled;
     field.type = all->kind == TFOS__FEATURE_FLOAT   ? TFOS_TYPE_FLOAT
                  : all->kind == TFOS__FEATURE_INT64 ? TFOS_TYPE_INT64
                  : all->text && all->most >= 0      ? TFOS_TYPE_STRING
@@ -197,7 +201,7 @@ static int by_name(const void *a, const void *b)
 }
 
 tfos_status tfos__findings_schema(const tfos__findings *findings, const char *place, tfos_record_kind asked,
-                                  bool sampled, tfos_schema **out, tfos_error *error)
+                                  tfos_schema **out, tfos_error *error)
 {
     size_t count = tfos_schema_field_count(findings->names);
     if (findings->records == 0) {
@@ -208,7 +212,7 @@ tfos_status tfos__findings_schema(const tfos__findings *findings, const char *pl
         return tfos__fail_memory(error, count * sizeof *fields);
     }
     for (size_t i = 0; i < count; i++) {
-        fields[i] = conclude(findings, i, sampled);
+        fields[i] = conclude(findings, i);
     }
     qsort(fields, count, sizeof *fields, by_name);
     bool sequence = asked == TFOS_RECORD_SEQUENCE || findings->sequences > 0;
@@ -260,6 +264,7 @@ static tfos_status describe_all(const tfos__findings *findings, json_object *roo
     TFOS_TRY(add_member(root, "features", features, error));
     TFOS_TRY(add_member(root, "records", json_object_new_int64(findings->records), error));
     TFOS_TRY(add_member(root, "sequences", json_object_new_int64(findings->sequences), error));
+    TFOS_TRY(add_member(root, "sampled", json_object_new_boolean(findings->sampled), error));
     for (size_t i = 0; i < tfos_schema_field_count(findings->names); i++) {
         json_object *feature = json_object_new_object();
         if (feature == NULL || json_object_array_add(features, feature) != 0) {
@@ -313,8 +318,9 @@ static tfos_status restore(tfos__findings *to, json_object *feature, tfos_error 
 {
     json_object *name = member(feature, "name", json_type_string);
     int64_t kind = number(feature, "kind");
-    if (name == NULL || kind < TFOS__FEATURE_NONE || kind > TFOS__FEATURE_INT64) {
-        return fail_import("a feature has no name, or a kind that is none", error);
+    json_object *path = member(feature, "path", json_type_string);
+    if (name == NULL || path == NULL || kind < TFOS__FEATURE_NONE || kind > TFOS__FEATURE_INT64) {
+        return fail_import("a feature has no name, no place, or a kind that is none", error);
     }
     const uint8_t *at = (const uint8_t *)json_object_get_string(name);
     int64_t index;
@@ -327,8 +333,10 @@ static tfos_status restore(tfos__findings *to, json_object *feature, tfos_error 
                                 .text = truth(feature, "text"),
                                 .inner_null = truth(feature, "inner_null")};
     finding->present = number(feature, "present");
-    json_object *path = member(feature, "path", json_type_string);
-    return path == NULL ? TFOS_OK : note_place(finding, json_object_get_string(path), number(feature, "offset"), error);
+    if (finding->present < 0 || finding->present > MOST_RECORDS) {
+        return fail_import("a feature is in a number of records that is none", error);
+    }
+    return note_place(finding, json_object_get_string(path), number(feature, "offset"), error);
 }
 
 static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error *error)
@@ -339,6 +347,10 @@ static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error
     }
     to->records = number(root, "records");
     to->sequences = number(root, "sequences");
+    to->sampled = truth(root, "sampled");
+    if (to->records < 0 || to->records > MOST_RECORDS) {
+        return fail_import("its number of records is none", error);
+    }
     for (size_t i = 0; i < json_object_array_length(features); i++) {
         TFOS_TRY(restore(to, json_object_array_get_idx(features, i), error));
     }
@@ -348,6 +360,10 @@ static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error
 tfos_status tfos__findings_import(tfos__findings *to, const char *text, size_t bytes, tfos_error *error)
 {
     enum { DEPTH = 4 };
+    if (bytes > MAX_BYTES) {
+        return tfos__fail(error, TFOS_LIMIT, "the findings of a survey have at most %d bytes, found %zu", MAX_BYTES,
+                          bytes);
+    }
     json_object *root;
     tfos__json_fault fault = {0};
     tfos_status status = tfos__json_object_parse(text, bytes, DEPTH, &root, &fault, error);

@@ -34,7 +34,8 @@ typedef struct tfos__findings {
     tfos__finding *of;         /* by index of the name */
     size_t capacity;
     int64_t records;
-    int64_t sequences; /* records with feature lists */
+    int64_t sequences; /* maps of feature lists that were met */
+    bool sampled;      /* there are more records, which nobody has looked at */
     tfos__joined joined;
     tfos__name_order features;
     tfos__name_order lists;
@@ -62,7 +63,7 @@ tfos_status tfos__findings_join(tfos__findings *to, const tfos__findings *from, 
 /* Columns in the order of their names: the order on the wire is an accident of the writer's hash table. `place` is for
  * messages. */
 tfos_status tfos__findings_schema(const tfos__findings *findings, const char *place, tfos_record_kind asked,
-                                  bool sampled, tfos_schema **out, tfos_error *error);
+                                  tfos_schema **out, tfos_error *error);
 
 /* As JSON, and back, to be joined. */
 tfos_status tfos__findings_export(const tfos__findings *findings, char **out, tfos_error *error);

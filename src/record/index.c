@@ -158,6 +158,9 @@ tfos_status tfos__index_maker_add(tfos__index_maker *maker, int64_t offset, tfos
 void tfos__index_maker_see(tfos__index_maker *maker, const void *bytes, size_t count)
 {
     const uint8_t *from = bytes;
+    if (count == 0) {
+        return;
+    }
     if (maker->file_bytes < PRINT_BYTES) {
         size_t room = PRINT_BYTES - (size_t)maker->file_bytes;
         memcpy(maker->first + maker->file_bytes, from, count < room ? count : room);
@@ -216,7 +219,6 @@ tfos_status tfos__index_maker_write(tfos__index_maker *maker, const tfos_file_sy
 void tfos__index_maker_reset(tfos__index_maker *maker)
 {
     tfos__buffer_reset(&maker->bytes);
-    maker->records = 0;
 }
 
 static tfos_status make_index(tfos__file *file, tfos__index_maker *maker, tfos_error *error)

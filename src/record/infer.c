@@ -157,7 +157,7 @@ static tfos_status place_name(tfos__findings *findings, tfos__wire name, bool li
 {
     tfos__name_order *order = lists ? &findings->lists : &findings->features;
     *out = tfos__name_order_get(order, position, name);
-    if (*out < 0) {
+    if (*out == TFOS__NAME_MISS) {
         TFOS_TRY(tfos__findings_name(findings, name, lists, out, error));
         tfos__name_order_put(order, position, name, (int32_t)*out);
         if (!lists) {
@@ -362,7 +362,6 @@ static tfos_status listen_to(const tfos_paths *paths, const tfos_read_options *o
 
 struct tfos_survey {
     tfos_record_kind record;
-    bool sampled;
     tfos__findings all;
 };
 
@@ -423,7 +422,7 @@ static tfos_status survey_files(tfos_survey *survey, const tfos_paths *paths, co
         tfos__findings_reset(&inference.per_thread[i]);
     }
     free(inference.per_thread);
-    survey->sampled = survey->sampled || options->infer_records > 0;
+    survey->all.sampled = survey->all.sampled || options->infer_records > 0;
     return status;
 }
 
@@ -481,7 +480,7 @@ tfos_status tfos_survey_schema(const tfos_survey *survey, const char *place, tfo
     if (survey->record == TFOS_RECORD_BYTES) {
         return tfos_schema_new(TFOS_RECORD_BYTES, out, error);
     }
-    return tfos__findings_schema(&survey->all, place, survey->record, survey->sampled, out, error);
+    return tfos__findings_schema(&survey->all, place, survey->record, out, error);
 }
 
 tfos_status tfos__schema_infer_columns(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,

@@ -480,6 +480,7 @@ static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_erro
     source->stop = INT64_MAX;
     if (source->options.range_start > 0 || source->options.range_end >= 0) {
         TFOS_TRY(find_range(source, &start, error));
+        source->stored_reported = tfos__stream_consumed(source->stream); /* others read what is before it */
     }
     source->offset = start;
     source->record = start > 0 ? -1 : 0;

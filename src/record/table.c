@@ -288,8 +288,9 @@ tfos_status tfos_table_schema(const tfos_table *table, const char *const *survey
     tfos_survey *survey;
     tfos_schema *schema = NULL;
     if (table->record == TFOS_RECORD_BYTES) {
-        *out = strdup(bytes);
-        return *out != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof bytes);
+        char *copy = strdup(bytes);
+        *out = copy != NULL ? copy : *out;
+        return copy != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof bytes);
     }
     TFOS_TRY(tfos_survey_new(table->record, &survey, error));
     tfos_status status = TFOS_OK;

@@ -56,6 +56,15 @@ def test_quick_run_fills_every_row():
 
 
 @pytest.mark.long
+def test_quick_run_of_tables():
+    result = run_bench("spark-records", "--quick")
+    assert result.returncode == 0, result.stderr
+    for work in ("scan to noop, 40 scalars", "write, 784 floats", "inference of the schema, 40 scalars", "count()"):
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert re.search(r"rows/s .*rows/s .*×", line), line
+
+
+@pytest.mark.long
 def test_quick_run_of_clusters():
     result = run_bench("cluster", "--quick")
     assert result.returncode == 0, result.stderr
@@ -86,7 +95,7 @@ def test_quick_run_of_collectives():
 
 def test_unknown_section_and_saving_a_quick_run_are_refused():
     unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
-    assert unknown.returncode == 2 and "there are records, cluster, feed, collective" in unknown.stderr
+    assert unknown.returncode == 2 and "there are records, spark-records, cluster, feed, collective" in unknown.stderr
     assert quick.returncode == 2 and "leave out --quick" in quick.stderr
 
 

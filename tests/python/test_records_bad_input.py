@@ -219,11 +219,11 @@ def test_bad_options(small_file):
         records.read("a\0b")
 
 
-def test_compressed_file_cannot_be_split(tmp_path):
+def test_compressed_file_is_in_the_split_of_its_first_byte(tmp_path):
     path = tmp_path / "x.tfrecord.gz"
     records.write(path, {"x": [1, 2, 3]})
-    with pytest.raises(records.Error, match=f"{path}: .*uncompressed"):
-        read_x(path, split=(5, 50))
+    assert list(read_x(path, split=(0, 5))) == [1, 2, 3]
+    assert list(read_x(path, split=(5, 50))) == []
 
 
 def test_errors_repeat(small_file):

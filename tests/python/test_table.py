@@ -316,6 +316,10 @@ def test_options_that_are_wrong(spark, tmp_path, numbers):
 # ---- schemas ----
 
 
+def test_an_option_without_a_value_is_none(spark, numbers):
+    assert spark.read.format("tfrecord").option("codec", None).load(numbers).count() == 20_000
+
+
 def test_inference(spark, tmp_path):
     folder = tmp_path / "t"
     folder.mkdir()
@@ -393,6 +397,15 @@ def test_values_that_do_not_go_with_the_schema(spark, tmp_path):
     assert "column 'x': expected bytes values for type string, found int64" in line
     line = failure(lambda: read.schema("l long").load(path).collect())
     assert "column 'l': expected one value, found 2" in line
+
+
+def test_decimals_that_do_not_fit(spark, tmp_path):
+    path = str(tmp_path / "x.tfrecord")
+    records.write(path, {"d": [1.25, 1e9]})
+    df = spark.read.schema("d decimal(5, 2)").format("tfrecord").load(path)
+    assert "which has no such value" in failure(df.collect)
+    assert "which has no such value" in failure(df.filter("d > 1").collect)
+    assert df.limit(1).collect() == [Row(d=decimal.Decimal("1.25"))]
 
 
 def test_nulls_in_lists(spark, tmp_path):

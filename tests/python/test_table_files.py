@@ -83,10 +83,15 @@ def test_what_goes_wrong_on_another_file_system(spark, folder):
         file.seek(5000)
         file.write(b"\0" * 10)
     df = spark.read.schema("id long").format("tfrecord").load("viewfs://c/data/bad")
-    with pytest.raises(Exception) as raised:
-        df.collect()
-    line = raised.value.java_exception.toString().splitlines()[0]
-    assert "viewfs://c/data/bad/part-" in line and ": offset " in line
+    for size in ("1000000", "3000"):  # whole, and in splits, which look for an index
+        spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+        try:
+            with pytest.raises(Exception) as raised:
+                df.select("*").collect()
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+        line = raised.value.java_exception.toString().splitlines()[0]
+        assert "viewfs://c/data/bad/part-" in line and ": offset " in line
     os.remove(path)
     with pytest.raises(Exception, match="part-.*tfrecord"):
         df.collect()
@@ -129,6 +134,20 @@ def test_output_formats(spark, folder, old):
     assert table.count() == 100
 
 
+def test_output_that_hadoop_is_told_to_compress(spark, folder):
+    pairs = spark.sparkContext.parallelize([(bytearray(b"record %d" % i), None) for i in range(100)], 1)
+    setting = "mapreduce.output.fileoutputformat.compress"
+    gzip = {setting: "true", f"{setting}.codec": "org.apache.hadoop.io.compress.GzipCodec"}
+    pairs.saveAsNewAPIHadoopFile(f"{folder}/gzip", OUTPUT, BYTES, NOTHING, conf=gzip)
+    [path] = data_files(f"{folder}/gzip")
+    assert path.endswith(".gz")
+    back = spark.sparkContext.newAPIHadoopFile(f"{folder}/gzip", INPUT, BYTES, NOTHING)
+    assert back.map(lambda pair: bytes(pair[0])).collect() == [b"record %d" % i for i in range(100)]
+    odd = {setting: "true", f"{setting}.codec": "org.apache.hadoop.io.compress.SnappyCodec"}
+    with pytest.raises(Exception, match="option codec: expected none, gzip or zlib"):
+        pairs.saveAsNewAPIHadoopFile(f"{folder}/odd", OUTPUT, BYTES, NOTHING, conf=odd)
+
+
 # ---- dfutil ----
 
 
@@ -156,6 +175,7 @@ def test_dfutil(spark, folder):
     assert row.asDict() == {**df.collect()[0].asDict(), "flag": 1}
     assert dfutil.isLoadedDF(found) and not dfutil.isLoadedDF(df) and not dfutil.isLoadedDF(found.select("*"))
     assert dict(dfutil.loadTFRecords(spark.sparkContext, path, ["string"]).dtypes)["string"] == "binary"
+    assert dfutil.loadTFRecords(spark, f"{path},{path}").rdd.count() == 2
     with pytest.raises(Exception, match="already exists"):
         dfutil.saveAsTFRecords(df, path)
 
@@ -215,6 +235,21 @@ def test_random_schemas_come_back(spark, folder):
         df.write.format("tfrecord").options(**options).save(path)
         found = spark.read.schema(df.schema).format("tfrecord").options(recordType="SequenceExample").load(path)
         assert sorted(map(repr, found.collect())) == sorted(map(repr, df.collect())), seed
+
+
+# ---- who stops early ----
+
+
+def test_python_that_takes_a_few_rows(spark, folder):
+    """The memory of a scan is there for as long as a thread of Spark's may look at it."""
+    path = f"{folder}/few"
+    spark.range(0, 200_000, 1, 1).withColumn("t", F.concat(F.lit("t"), "id")).write.format("tfrecord").save(path)
+    df = spark.read.schema("id long, t string").format("tfrecord").load(path)
+    double = F.udf(lambda text: text * 2, "string")
+    for _ in range(5):
+        assert len(df.rdd.map(lambda row: row.t).take(1)) == 1
+        assert len(df.select(double("t")).limit(1).collect()) == 1
+    assert df.select(double("t").alias("d")).filter("d is not null").count() == 200_000
 
 
 # ---- memory ----

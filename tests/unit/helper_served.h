@@ -13,6 +13,7 @@ typedef struct helper_served {
     size_t most_bytes;                 /* of one read; 0: any */
     int64_t fails_at;                  /* reads that reach this offset fail; -1: none */
     _Atomic int64_t hangs_at;          /* reads that reach this offset wait until this is -1 */
+    int64_t claims_more;               /* bytes that files are said to have and have not */
     int64_t write_fails_at;            /* … and so for writes */
     pthread_t owner;                   /* who has made it */
     atomic_int opened, open_now;       /* files */

@@ -129,6 +129,9 @@ static void test_splits(void **state)
                 for (size_t at = 0; at < found.row_count; at++) {
                     assert_true(helper_equal(found.records[at], expected.records[row++]));
                 }
+                if (i + 1 == pieces) { /* what is before it is for others to report */
+                    assert_in_range(found.progress.done_bytes, 1, size - options.range_start);
+                }
                 assert_int_equal(atomic_load(&served.opened), 1 + indexed);
             }
             assert_int_equal(row, expected.row_count);
@@ -158,6 +161,37 @@ static void test_compressed(void **state)
     tfos_read_options options = raw_served();
     helper_result found = helper_read(helper_served_path(packed), &options);
     expect_same(&found, &expected);
+    /* One that is small needs no thread to find its end. */
+    atomic_store(&served.reads_elsewhere, 0);
+    helper_to_file(packed, helper_deflate(helper_frame(helper_from_text("one")), TFOS_CODEC_GZIP));
+    assert_int_equal(helper_read(helper_served_path(packed), &options).row_count, 1);
+    assert_int_equal(atomic_load(&served.reads_elsewhere), 0);
+}
+
+/* A file that is shorter than its listing said has lost something, even if it ends behind a record. */
+static void test_a_file_that_ends_early(void **state)
+{
+    const char *path = write_records(state, "f", 2000);
+    int64_t size = (int64_t)helper_of_file(path).count;
+    tfos_read_options options = raw_served();
+    served.claims_more = 1000;
+    helper_result found = helper_read(helper_served_path(path), &options);
+    assert_int_equal(found.status, TFOS_TRUNCATED);
+    helper_expect_in(found.error.message, "when it was opened, and ends at offset");
+    assert_int_equal(found.row_count, 2000);
+    options.range_start = size + 10;
+    found = helper_read(helper_served_path(path), &options);
+    assert_int_equal(found.status, TFOS_TRUNCATED);
+}
+
+static void test_functions_that_are_missing(void **state)
+{
+    const char *path = write_records(state, "f", 3);
+    tfos_read_options options = raw_served();
+    served.system.close = NULL;
+    helper_result found = helper_read(helper_served_path(path), &options);
+    assert_int_equal(found.status, TFOS_INVALID);
+    helper_expect_in(found.error.message, "a function is missing");
 }
 
 /* Rows before the failure come before it, whoever meets it. */
@@ -280,10 +314,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_rows),     TEST(test_a_small_file),       TEST(test_nothing_is_read_ahead),
-        TEST(test_splits),   TEST(test_the_end_of_a_split), TEST(test_compressed),
-        TEST(test_failures), TEST(test_a_read_that_hangs),  TEST(test_inference),
-        TEST(test_writing),  TEST(test_who_serves),
+        TEST(test_rows),
+        TEST(test_a_small_file),
+        TEST(test_nothing_is_read_ahead),
+        TEST(test_splits),
+        TEST(test_the_end_of_a_split),
+        TEST(test_compressed),
+        TEST(test_a_file_that_ends_early),
+        TEST(test_functions_that_are_missing),
+        TEST(test_failures),
+        TEST(test_a_read_that_hangs),
+        TEST(test_inference),
+        TEST(test_writing),
+        TEST(test_who_serves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,9 @@ static void test_surveys_that_are_none(void **state)
         "{\"features\": [1]}",
         "{\"features\": [{\"name\": \"x\", \"kind\": 9}]}",
         "{\"features\": [{\"kind\": 1}]}",
+        "{\"features\": [{\"name\": \"x\", \"kind\": 3}]}",
+        "{\"features\": [], \"records\": -1}",
+        "{\"features\": [{\"name\": \"x\", \"kind\": 3, \"path\": \"p\", \"present\": -5}]}",
     };
     tfos_table *table = table_of("{}");
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {

@@ -52,6 +52,16 @@ static jstring text_of(const tfos__jni_files *self, JNIEnv *env, const char *pat
     return bytes != NULL ? (*env)->CallStaticObjectMethod(env, self->native_class, method, bytes) : NULL;
 }
 
+/* Whoever serves files is not ours. */
+static tfos_status fail_answer(const char *path, const char *what, tfos_error *error)
+{
+    if (error != NULL) {
+        *error = (tfos_error){.status = TFOS_INVALID, .fault = TFOS_FAULT_FINAL};
+        snprintf(error->message, sizeof error->message, "%s: whoever serves it has returned %s", path, what);
+    }
+    return TFOS_INVALID;
+}
+
 static tfos_status open_file(void *context, const char *path, void **file, int64_t *bytes, tfos_error *error)
 {
     tfos__jni_files *self = context;
@@ -60,14 +70,22 @@ static tfos_status open_file(void *context, const char *path, void **file, int64
     if (env == NULL) {
         return TFOS_NO_MEMORY;
     }
+    int64_t size = 0;
     jstring name = text_of(self, env, path);
     jobject local = name != NULL ? (*env)->CallObjectMethod(env, self->files, self->open, name) : NULL;
     if (local != NULL && !(*env)->ExceptionCheck(env)) {
-        *bytes = (*env)->CallLongMethod(env, local, self->size);
-        opened = (*env)->NewGlobalRef(env, local);
+        size = (*env)->CallLongMethod(env, local, self->size);
+        opened = (*env)->ExceptionCheck(env) ? NULL : (*env)->NewGlobalRef(env, local);
     }
     tfos_status status = leave(self, env, error);
-    *file = opened;
+    if (status == TFOS_OK && (opened == NULL || size < 0)) {
+        status = fail_answer(path, "no file, or one of no size", error);
+        (*env)->DeleteGlobalRef(env, opened);
+    }
+    if (status == TFOS_OK) {
+        *bytes = size;
+        *file = opened;
+    }
     return status;
 }
 
@@ -85,6 +103,9 @@ static tfos_status read_file(void *context, void *file, int64_t offset, void *to
         count = (*env)->CallIntMethod(env, file, self->read, (jlong)offset, buffer);
     }
     tfos_status status = leave(self, env, error);
+    if (status == TFOS_OK && count > 0 && (size_t)count > bytes) {
+        return fail_answer("a file", "more bytes than there was room for", error);
+    }
     *got = status == TFOS_OK && count > 0 ? (size_t)count : 0;
     return status;
 }
@@ -115,7 +136,12 @@ static tfos_status create_file(void *context, const char *path, bool overwrite, 
         created = (*env)->NewGlobalRef(env, local);
     }
     tfos_status status = leave(self, env, error);
-    *file = created;
+    if (status == TFOS_OK && created == NULL) {
+        return fail_answer(path, "no file", error);
+    }
+    if (status == TFOS_OK) {
+        *file = created;
+    }
     return status;
 }
 

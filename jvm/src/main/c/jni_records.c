@@ -79,29 +79,33 @@ NATIVE(jlong, tableSample, jlong table)
     return tfos_table_sample(table_at(table));
 }
 
-/* Texts of an array, for free_texts. NULL: an exception is pending. */
-static char **copy_texts(JNIEnv *env, jclass class, jobjectArray array, size_t *count)
-{
-    size_t ignored;
-    *count = (size_t)(*env)->GetArrayLength(env, array);
-    char **texts = calloc(*count + 1, sizeof *texts);
-    for (size_t i = 0; texts != NULL && i < *count; i++) {
-        jbyteArray bytes = (*env)->GetObjectArrayElement(env, array, (jsize)i);
-        texts[i] = bytes != NULL ? tfos__jni_copy_bytes(env, class, bytes, &ignored) : NULL;
-        (*env)->DeleteLocalRef(env, bytes);
-    }
-    if (texts == NULL) {
-        tfos__jni_throw_memory(env, class);
-    }
-    return texts;
-}
-
 static void free_texts(char **texts, size_t count)
 {
     for (size_t i = 0; texts != NULL && i < count; i++) {
         free(texts[i]);
     }
     free(texts);
+}
+
+/* Texts of an array, for free_texts. NULL: an exception is pending. */
+static char **copy_texts(JNIEnv *env, jclass class, jobjectArray array, size_t *count)
+{
+    size_t ignored;
+    *count = (size_t)(*env)->GetArrayLength(env, array);
+    char **texts = calloc(*count + 1, sizeof *texts);
+    if (texts == NULL) {
+        tfos__jni_throw_memory(env, class);
+    }
+    for (size_t i = 0; texts != NULL && i < *count; i++) {
+        jbyteArray bytes = (*env)->GetObjectArrayElement(env, array, (jsize)i);
+        texts[i] = tfos__jni_copy_bytes(env, class, bytes, &ignored);
+        (*env)->DeleteLocalRef(env, bytes);
+        if (texts[i] == NULL) {
+            free_texts(texts, i);
+            return NULL;
+        }
+    }
+    return texts;
 }
 
 /* What was made, as bytes; or the exception that the failure is. */
@@ -124,19 +128,23 @@ NATIVE(jbyteArray, tableSurvey, jlong table, jobjectArray paths, jlongArray rang
     size_t count = 0;
     jbyteArray out = NULL;
     char **names = copy_texts(env, class, paths, &count);
+    if (names == NULL) {
+        return NULL;
+    }
     tfos_file_part *parts = calloc(count + 1, sizeof *parts);
     jlong *numbers = (*env)->GetLongArrayElements(env, ranges, NULL);
-    if (names != NULL && parts != NULL && numbers != NULL && !(*env)->ExceptionCheck(env) &&
-        tfos__jni_files_init(&served, env, class, files)) {
+    if (parts == NULL || numbers == NULL) {
+        tfos__jni_throw_memory(env, class);
+    } else if (tfos__jni_files_init(&served, env, class, files)) {
         for (size_t i = 0; i < count; i++) {
             const jlong *range = numbers + i * 3;
             parts[i] = (tfos_file_part){.path = names[i], .bytes = range[0], .start = range[1], .end = range[2]};
         }
         tfos_status status = tfos_table_survey(table_at(table), parts, count, &served.system,
                                                tfos__jni_files_interrupted, &served, &text, &error);
-        tfos__jni_files_reset(&served, env);
         out = give_text(env, class, status, text, &error);
     }
+    tfos__jni_files_reset(&served, env);
     if (numbers != NULL) {
         (*env)->ReleaseLongArrayElements(env, ranges, numbers, JNI_ABORT);
     }
@@ -152,7 +160,7 @@ NATIVE(jbyteArray, tableSchema, jlong table, jobjectArray surveys)
     size_t count = 0;
     jbyteArray out = NULL;
     char **found = copy_texts(env, class, surveys, &count);
-    if (found != NULL && !(*env)->ExceptionCheck(env)) {
+    if (found != NULL) {
         tfos_status status = tfos_table_schema(table_at(table), (const char *const *)found, count, &text, &error);
         out = give_text(env, class, status, text, &error);
     }
@@ -342,13 +350,18 @@ NATIVE(void, outputRows, jlong address, jlong rows)
 NATIVE(void, outputRecord, jlong address, jbyteArray record, jint offset, jint count)
 {
     tfos_error error = {0};
-    jbyte *bytes = (*env)->GetByteArrayElements(env, record, NULL);
+    jbyte *bytes = malloc((size_t)count + 1); /* of an array that may be much larger */
     if (bytes == NULL) {
         tfos__jni_throw_memory(env, class);
         return;
     }
-    tfos_status status = tfos_writer_write_record(output_at(address)->writer, bytes + offset, (size_t)count, &error);
-    (*env)->ReleaseByteArrayElements(env, record, bytes, JNI_ABORT);
+    (*env)->GetByteArrayRegion(env, record, offset, count, bytes);
+    if ((*env)->ExceptionCheck(env)) {
+        free(bytes);
+        return;
+    }
+    tfos_status status = tfos_writer_write_record(output_at(address)->writer, bytes, (size_t)count, &error);
+    free(bytes);
     if (status != TFOS_OK) {
         tfos__jni_throw(env, class, &error);
     }

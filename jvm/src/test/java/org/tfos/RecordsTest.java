@@ -254,6 +254,59 @@ class RecordsTest {
         assertEquals(0, played.open);
     }
 
+    /** Whoever serves files can be wrong; the process survives. */
+    @Test
+    void filesThatAreServedBadly() {
+        class Bad implements ServedFiles {
+            @Override
+            public Input open(String path) {
+                if (path.endsWith("none")) {
+                    return null;
+                }
+                return new Input() {
+                    @Override
+                    public long size() {
+                        if (path.endsWith("sizeless")) {
+                            throw new IllegalStateException("of no size");
+                        }
+                        return 1000;
+                    }
+
+                    @Override
+                    public int read(long offset, ByteBuffer to) {
+                        return Integer.MAX_VALUE;
+                    }
+
+                    @Override
+                    public void close() {}
+                };
+            }
+
+            @Override
+            public Output create(String path, boolean overwrite) {
+                return null;
+            }
+
+            @Override
+            public boolean interrupted() {
+                return false;
+            }
+        }
+        Bad bad = new Bad();
+        assertTrue(assertThrows(TfosException.class, () -> read("java:/none", bad))
+                .getMessage()
+                .contains("has returned no file"));
+        assertTrue(assertThrows(TfosException.class, () -> read("java:/much", bad))
+                .getMessage()
+                .contains("more bytes than there was room for"));
+        assertTrue(assertThrows(TfosException.class, () -> read("java:/sizeless", bad))
+                .getMessage()
+                .contains("of no size"));
+        assertTrue(assertThrows(TfosException.class, () -> write("java:/x", someRecords(), bad))
+                .getMessage()
+                .contains("has returned no file"));
+    }
+
     @Test
     void whatWasNotFinishedIsNotThere() {
         Path path = folder.resolve("x");

@@ -1,6 +1,5 @@
 package org.tfos.hadoop;
 
-import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -36,7 +35,7 @@ public final class HadoopFiles implements ServedFiles {
         this.interrupted = interrupted;
     }
 
-    /** What Hadoop has thrown last, or null: the cause of what the native library says. */
+    /** What Hadoop has thrown last, or null: the cause of an input or output error of the native library. */
     public IOException failure() {
         return failure;
     }
@@ -49,7 +48,9 @@ public final class HadoopFiles implements ServedFiles {
      */
     public String nameOf(Path path, long size) throws IOException {
         FileSystem system = path.getFileSystem(configuration);
-        if (system instanceof LocalFileSystem || system instanceof RawLocalFileSystem) {
+        // Hive brings a local file system of its own, which is one of these; others by another scheme may map paths.
+        boolean local = system instanceof LocalFileSystem || system instanceof RawLocalFileSystem;
+        if (local && "file".equals(system.getUri().getScheme())) {
             return path.toUri().getPath();
         }
         String name = system.makeQualified(path).toString();
@@ -86,14 +87,15 @@ public final class HadoopFiles implements ServedFiles {
     }
 
     private TfosException fail(String what, IOException why) {
-        failure = why;
         Status status = Status.IO;
         if (why instanceof FileNotFoundException) {
-            status = Status.NOT_FOUND;
+            status = Status.NOT_FOUND; // of an index, perhaps, which need not be there
         } else if (why instanceof FileAlreadyExistsException) {
             status = Status.EXISTS;
         } else if (why instanceof AccessControlException) {
             status = Status.PERMISSION;
+        } else {
+            failure = why;
         }
         return new TfosException(status, what + ": " + why, why);
     }
@@ -130,8 +132,6 @@ public final class HadoopFiles implements ServedFiles {
                     stream.seek(offset);
                 }
                 return readHere(to);
-            } catch (EOFException e) {
-                return 0;
             } catch (IOException e) {
                 throw fail(path + ": reading at offset " + offset + " failed", e);
             }

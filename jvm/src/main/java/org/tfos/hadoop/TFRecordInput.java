@@ -22,7 +22,7 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
     private static final int DATA = 3;
 
     private final String options;
-    private final BytesWritable key = new BytesWritable();
+    private BytesWritable key; // a new one for each record, of its very size: jobs keep them, and look at all of it
     private RecordInput input;
     private long splitBytes;
     private int rows; // of the batch
@@ -54,15 +54,16 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
 
     @Override
     public boolean nextKeyValue() throws IOException {
-        if (row == rows && !nextBatch()) {
+        if (row == rows && (input == null || !nextBatch())) {
             return false;
         }
         int begin = offsets.getInt(row * Integer.BYTES);
         int count = offsets.getInt((row + 1) * Integer.BYTES) - begin;
         row++;
-        key.setSize(count);
+        byte[] record = new byte[count];
         data.position(begin);
-        data.get(key.getBytes(), 0, count);
+        data.get(record);
+        key = new BytesWritable(record);
         return true;
     }
 
@@ -101,6 +102,7 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
         if (input != null) {
             input.close();
             input = null;
+            rows = row;
         }
     }
 }

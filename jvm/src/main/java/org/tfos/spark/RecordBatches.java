@@ -3,6 +3,7 @@ package org.tfos.spark;
 import java.io.Closeable;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import org.apache.hadoop.security.AccessControlException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.execution.vectorized.ColumnVectorUtils;
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
@@ -105,16 +106,19 @@ final class RecordBatches extends AbstractIterator<Object> implements Closeable 
         return batch;
     }
 
-    /** A file that is gone is what Spark looks for itself, and so is what it throws for that. */
+    /** Where Spark looks for exceptions of Java's or Hadoop's, they are these: a file that is gone, or forbidden. */
     @SuppressWarnings("unchecked")
     private static <E extends Throwable> E explain(TfosException failure, IOException cause) throws E {
         if (failure.status() == Status.NOT_FOUND) {
             throw (E) new FileNotFoundException(failure.reason());
         }
-        if (cause != null && failure.getCause() == null) {
-            failure.initCause(cause);
+        if (failure.status() == Status.PERMISSION) {
+            throw (E) new AccessControlException(failure.reason());
         }
-        throw failure;
+        if (failure.status() != Status.IO || cause == null) {
+            throw failure;
+        }
+        throw new TfosException(failure.status(), failure.fault(), failure.reason(), cause);
     }
 
     @Override

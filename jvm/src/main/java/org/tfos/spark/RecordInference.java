@@ -5,7 +5,6 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.Map;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -35,16 +34,19 @@ final class RecordInference {
 
     /** Null: there is no record to infer it from. */
     static StructType infer(
-            SparkContext context, Map<String, String> options, scala.collection.Iterable<FileStatus> files) {
-        String json = Json.of(options);
-        Configuration hadoop = new Configuration(context.hadoopConfiguration());
-        options.forEach(hadoop::set);
-        try (RecordTable table = new RecordTable(json)) {
+            SparkContext context, String options, Configuration hadoop, scala.collection.Iterable<FileStatus> files) {
+        try (RecordTable table = new RecordTable(options)) {
             List<Part> parts = cut(table, sort(files));
             boolean here = table.sample() > 0 || parts.size() <= 1;
             List<String> surveys =
-                    here ? List.of(survey(table, parts, hadoop, () -> false)) : job(context, json, hadoop, parts);
-            return (StructType) DataType.fromJson(table.schema(surveys.toArray(new String[0])));
+                    here ? List.of(survey(table, parts, hadoop, () -> false)) : job(context, options, hadoop, parts);
+            return conclude(table, surveys.toArray(new String[0]));
+        }
+    }
+
+    private static StructType conclude(RecordTable table, String[] surveys) {
+        try {
+            return (StructType) DataType.fromJson(table.schema(surveys));
         } catch (TfosException e) {
             if (e.status() == Status.NOT_FOUND) {
                 return null;

@@ -11,7 +11,6 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
-import org.apache.spark.util.TaskCompletionListener;
 import org.tfos.RecordInput;
 import org.tfos.RecordTable;
 import org.tfos.hadoop.HadoopFiles;
@@ -19,7 +18,11 @@ import scala.collection.Iterator;
 import scala.collection.Iterator$;
 import scala.runtime.AbstractFunction1;
 
-/** What a task does with each of its files: opens it, and hands out its batches or rows. */
+/**
+ * What a task does with each of its files: opens it, and hands out its batches or rows. Spark closes these when the
+ * task ends, when nobody looks at them any more; a listener of our own would come before those who wait for threads
+ * that still do.
+ */
 final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<InternalRow>> implements Serializable {
     private static final long serialVersionUID = 1L;
 
@@ -61,9 +64,6 @@ final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<Inter
                 schema,
                 partitionSchema,
                 file.partitionValues());
-        if (task != null) {
-            task.addTaskCompletionListener((TaskCompletionListener) ended -> found.close());
-        }
         return (Iterator<InternalRow>) (Iterator<?>) (batches ? found : new RecordRows(found, rowSchema()));
     }
 

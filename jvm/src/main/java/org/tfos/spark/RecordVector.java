@@ -10,6 +10,8 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.tfos.RecordInput;
+import org.tfos.Status;
+import org.tfos.TfosException;
 
 /**
  * A column of records, or what is in its lists, in the memory of the native library: nothing is copied before somebody
@@ -166,7 +168,13 @@ final class RecordVector extends ColumnVector {
         float value = getFloat(row);
         boolean finite = !Float.isNaN(value) && !Float.isInfinite(value);
         Decimal decimal = finite ? Decimal.apply(new BigDecimal(Float.toString(value))) : null;
-        return decimal != null && decimal.changePrecision(precision, scale) ? decimal : null;
+        if (decimal == null || !decimal.changePrecision(precision, scale)) {
+            throw new TfosException(
+                    Status.RANGE,
+                    "a record has " + value + " for a column of type " + type.sql()
+                            + ", which has no such value: read the column as float or double");
+        }
+        return decimal;
     }
 
     @Override

@@ -35,7 +35,7 @@ import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
 /**
- * The data source {@code tfrecord}: TFRecord files as tables. Options are listed in tfos/table.h and docs/spark.md.
+ * The data source {@code tfrecord}: TFRecord files as tables. Options are listed in tfos/table.h and docs/table.md.
  *
  * <p>Methods with a list among their arguments stand twice, because the lines of Scala differ in what type it has; each
  * line of Spark calls its own.
@@ -115,7 +115,11 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, jav
             SparkSession session,
             scala.collection.immutable.Map<String, String> options,
             scala.collection.Iterable<FileStatus> files) {
-        return Option.apply(RecordInference.infer(session.sparkContext(), texts(options), files));
+        return Option.apply(RecordInference.infer(
+                session.sparkContext(),
+                json(options),
+                session.sessionState().newHadoopConfWithOptions(options),
+                files));
     }
 
     // ---- reading ----
@@ -188,7 +192,9 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, jav
         Iterator<?> each = ((scala.collection.Iterable<?>) options).iterator();
         while (each.hasNext()) {
             Tuple2<?, ?> option = (Tuple2<?, ?>) each.next();
-            texts.put((String) option._1(), (String) option._2());
+            if (option._2() != null) {
+                texts.put((String) option._1(), (String) option._2());
+            }
         }
         return texts;
     }

@@ -15,8 +15,9 @@ public class TFRecordFileOutputFormat extends FileOutputFormat<BytesWritable, Nu
     public RecordWriter<BytesWritable, NullWritable> getRecordWriter(TaskAttemptContext context)
             throws IOException, InterruptedException {
         Configuration configuration = context.getConfiguration();
+        String options = TFRecordIOConf.outputOptionsOf(configuration);
         TFRecordOutput output = new TFRecordOutput(
-                TFRecordIOConf.optionsOf(configuration), getDefaultWorkFile(context, ""), configuration);
+                options, getDefaultWorkFile(context, TFRecordOutput.ending(options)), configuration);
         return new RecordWriter<BytesWritable, NullWritable>() {
             @Override
             public void write(BytesWritable record, NullWritable nothing) throws IOException {

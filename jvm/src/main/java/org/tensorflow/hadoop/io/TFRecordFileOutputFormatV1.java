@@ -16,8 +16,10 @@ public class TFRecordFileOutputFormatV1 extends FileOutputFormat<BytesWritable, 
     @Override
     public RecordWriter<BytesWritable, Writable> getRecordWriter(
             FileSystem ignored, JobConf job, String name, Progressable progress) throws IOException {
-        TFRecordOutput output = new TFRecordOutput(
-                TFRecordIOConf.optionsOf(job), FileOutputFormat.getTaskOutputPath(job, name), job);
+        String options = TFRecordIOConf.outputOptionsOf(job);
+        String whole = name + TFRecordOutput.ending(options);
+        TFRecordOutput output =
+                new TFRecordOutput(options, FileOutputFormat.getTaskOutputPath(job, whole), job);
         return new RecordWriter<BytesWritable, Writable>() {
             @Override
             public void write(BytesWritable record, Writable nothing) throws IOException {
