@@ -62,6 +62,11 @@ def environment(folder, archives=False):
     }
 
 
+def data_files(folder):
+    """The files of a table, in whichever partition."""
+    return sorted(glob.glob(f"{folder}/**/part-*", recursive=True))
+
+
 @contextlib.contextmanager
 def spark_context(master, folder, executors=None, conf=()):
     """A context of this process; waits until `executors` are there. The first one's JVM and folders serve them all."""

@@ -2,7 +2,6 @@
 
 import datetime
 import decimal
-import glob
 import os
 import struct
 
@@ -26,7 +25,7 @@ from pyspark.sql.types import (
 
 import spark_tools
 import tensorflowonspark
-from spark_tools import spark_context, wait_for
+from spark_tools import data_files, spark_context, wait_for
 from tensorflowonspark import records
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -42,10 +41,6 @@ def spark(tmp_path_factory):
     }
     with spark_context("local[2]", tmp_path_factory.mktemp("spark"), conf=conf) as context:
         yield tensorflowonspark.attach(SparkSession(context))
-
-
-def data_files(folder):
-    return sorted(glob.glob(f"{folder}/**/part-*", recursive=True))
 
 
 def rows_of(df):

@@ -1,6 +1,5 @@
 """TFRecords through Hadoop: other file systems, its input and output formats, dfutil, executors, and memory."""
 
-import glob
 import os
 import random
 
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 import spark_tools
 import tensorflowonspark
 from processes import JAVA_OPTIONS
-from spark_tools import spark_context
+from spark_tools import data_files, spark_context
 from tensorflowonspark import dfutil, records
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -41,10 +40,6 @@ def spark(tmp_path_factory, folder):
     home = tmp_path_factory.mktemp("spark")
     with spark_context("local-cluster[2,1,1024]", home, executors=2, conf=conf) as context:
         yield tensorflowonspark.attach(SparkSession(context))
-
-
-def data_files(folder):
-    return sorted(glob.glob(f"{folder}/**/part-*", recursive=True))
 
 
 # ---- other file systems ----
