@@ -25,10 +25,12 @@ static bool enter(pump *self, JNIEnv *env, jclass class, jobject source)
     self->class = class;
     self->source = source;
     self->thrown = NULL;
-    return (self->fill = (*env)->GetMethodID(env, type, "fill", "(JJ)Z")) != NULL &&
-           (self->skip = (*env)->GetMethodID(env, type, "skip", "(J)J")) != NULL &&
-           (self->held_bytes = (*env)->GetMethodID(env, type, "heldBytes", "()J")) != NULL &&
-           (self->interrupted = (*env)->GetMethodID(env, type, "interrupted", "()Z")) != NULL;
+    bool found = (self->fill = (*env)->GetMethodID(env, type, "fill", "(JJ)Z")) != NULL &&
+                 (self->skip = (*env)->GetMethodID(env, type, "skip", "(J)J")) != NULL &&
+                 (self->held_bytes = (*env)->GetMethodID(env, type, "heldBytes", "()J")) != NULL &&
+                 (self->interrupted = (*env)->GetMethodID(env, type, "interrupted", "()Z")) != NULL;
+    (*env)->DeleteLocalRef(env, type); /* a task comes here once for each of its results */
+    return found;
 }
 
 /* True for OK, false for END; an exception otherwise: that of the source, if it is what the call has ended with. */
