@@ -40,3 +40,22 @@ tfos_status tfos__json_object_parse(const char *text, size_t bytes, int depth, j
     json_object_put(root);
     return TFOS_INVALID;
 }
+
+json_object *tfos__json_member(json_object *object, const char *key)
+{
+    json_object *value;
+    bool found = json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, key, &value);
+    return found ? value : NULL;
+}
+
+json_object *tfos__json_member_of(json_object *object, const char *key, json_type type)
+{
+    json_object *value = tfos__json_member(object, key);
+    return json_object_is_type(value, type) ? value : NULL;
+}
+
+const char *tfos__json_text(json_object *object, const char *key)
+{
+    json_object *value = tfos__json_member_of(object, key, json_type_string);
+    return value != NULL ? json_object_get_string(value) : "";
+}

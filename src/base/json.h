@@ -17,4 +17,11 @@ typedef struct tfos__json_fault {
 tfos_status tfos__json_object_parse(const char *text, size_t bytes, int depth, json_object **out,
                                     tfos__json_fault *fault, tfos_error *error);
 
+/* A member of an object, or NULL: it has none, or is no object. */
+json_object *tfos__json_member(json_object *object, const char *key);
+
+/* The same if it is of this type; a text, or "". */
+json_object *tfos__json_member_of(json_object *object, const char *key, json_type type);
+const char *tfos__json_text(json_object *object, const char *key);
+
 #endif

@@ -89,19 +89,6 @@ const tfos_row_kind *tfos__rows_find(const tfos_rows *rows, size_t index, const 
 
 /* ---- reading ---- */
 
-static json_object *member(json_object *object, const char *key)
-{
-    json_object *value;
-    bool found = json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, key, &value);
-    return found ? value : NULL;
-}
-
-static const char *text_member(json_object *object, const char *key)
-{
-    json_object *value = member(object, key);
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
-}
-
 static tfos_status fail(const char *what, tfos_error *error)
 {
     return tfos__fail(
@@ -142,14 +129,14 @@ static bool parse_shape(json_object *shape, tfos_row_kind *out)
 
 static tfos_status parse_field(json_object *entry, tfos_row_field *out, tfos_error *error)
 {
-    const char *name = text_member(entry, "name");
-    if (!json_object_is_type(member(entry, "name"), json_type_string)) {
+    const char *name = tfos__json_text(entry, "name");
+    if (!json_object_is_type(tfos__json_member(entry, "name"), json_type_string)) {
         return fail("a field has no name", error);
     }
-    if (!parse_leaf(text_member(entry, "of"), &out->kind) ||
-        tfos_row_form_parse(text_member(entry, "is"), &out->kind.form, NULL) != TFOS_OK ||
+    if (!parse_leaf(tfos__json_text(entry, "of"), &out->kind) ||
+        tfos_row_form_parse(tfos__json_text(entry, "is"), &out->kind.form, NULL) != TFOS_OK ||
         (out->kind.form == TFOS_ROW_FORM_ARRAY && out->kind.leaf != TFOS_ROW_LEAF_NUMPY) ||
-        !parse_shape(member(entry, "shape"), &out->kind)) {
+        !parse_shape(tfos__json_member(entry, "shape"), &out->kind)) {
         char what[160];
         const char *text = json_object_to_json_string(entry);
         snprintf(what, sizeof what, "the field %s is not known here", tfos__printable_of(text, strlen(text)).text);
@@ -161,13 +148,14 @@ static tfos_status parse_field(json_object *entry, tfos_row_field *out, tfos_err
 
 static tfos_status parse_note(json_object *root, tfos_rows *out, tfos_error *error)
 {
-    json_object *version = member(root, "rows");
-    json_object *fields = member(root, "fields");
+    json_object *version = tfos__json_member(root, "rows");
+    json_object *fields = tfos__json_member(root, "fields");
     size_t count = json_object_is_type(fields, json_type_array) ? json_object_array_length(fields) : 0;
     if (!json_object_is_type(version, json_type_int) || json_object_get_int64(version) != VERSION) {
         return fail("its version is not known here", error);
     }
-    if (tfos_row_shape_parse(text_member(root, "row"), &out->shape, NULL) != TFOS_OK || out->shape == TFOS_ROW_NONE) {
+    if (tfos_row_shape_parse(tfos__json_text(root, "row"), &out->shape, NULL) != TFOS_OK ||
+        out->shape == TFOS_ROW_NONE) {
         return fail("the shape of its rows is not known here", error);
     }
     if (count == 0 || (out->shape == TFOS_ROW_VALUE && count != 1)) {
@@ -205,7 +193,7 @@ tfos_status tfos__rows_parse(const char *note, tfos_rows **out, tfos_error *erro
     }
     tfos_status status = TFOS_OK;
     if (note != NULL && tfos__json_object_parse(note, strlen(note), DEPTH_MAX, &root, &fault, NULL) == TFOS_OK) {
-        status = member(root, "rows") != NULL ? parse_note(root, rows, error) : TFOS_OK;
+        status = tfos__json_member(root, "rows") != NULL ? parse_note(root, rows, error) : TFOS_OK;
         json_object_put(root);
     }
     if (status != TFOS_OK) {

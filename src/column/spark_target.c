@@ -25,19 +25,6 @@ static tfos__printable printable(const char *text)
     return tfos__printable_of(text, strlen(text));
 }
 
-static json_object *member(json_object *object, const char *key)
-{
-    json_object *value;
-    bool found = json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, key, &value);
-    return found ? value : NULL;
-}
-
-static const char *text_member(json_object *object, const char *key)
-{
-    json_object *value = member(object, key);
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
-}
-
 /* ---- what Spark expects ---- */
 
 static tfos_status fail_type(tfos_error *error, const char *type)
@@ -51,13 +38,13 @@ static tfos_status fail_type(tfos_error *error, const char *type)
 
 static tfos_status parse_type(json_object *type, tfos__spark_target *target, tfos_error *error)
 {
-    while (strcmp(text_member(type, "type"), "array") == 0 && target->lists < TFOS__SPARK_LISTS_MAX) {
+    while (strcmp(tfos__json_text(type, "type"), "array") == 0 && target->lists < TFOS__SPARK_LISTS_MAX) {
         target->lists++;
-        type = member(type, "elementType");
+        type = tfos__json_member(type, "elementType");
     }
     const char *name = json_object_is_type(type, json_type_string) ? json_object_get_string(type) : "";
     if (!tfos__spark_name_find(name, &target->kind, &target->width)) {
-        return fail_type(error, *name != '\0' ? name : text_member(type, "type"));
+        return fail_type(error, *name != '\0' ? name : tfos__json_text(type, "type"));
     }
     target->text = strcmp(name, "string") == 0;
     snprintf(target->type, sizeof target->type, "%s%s%s",
@@ -73,13 +60,13 @@ static tfos_status parse_type(json_object *type, tfos__spark_target *target, tfo
 
 static tfos_status parse_field(json_object *field, tfos__spark_target *target, tfos_error *error)
 {
-    json_object *nullable = member(field, "nullable");
-    target->name = strdup(text_member(field, "name"));
+    json_object *nullable = tfos__json_member(field, "nullable");
+    target->name = strdup(tfos__json_text(field, "name"));
     target->nullable = !json_object_is_type(nullable, json_type_boolean) || json_object_get_boolean(nullable);
     if (target->name == NULL) {
         return tfos__fail_memory(error, 1);
     }
-    tfos_status status = parse_type(member(field, "type"), target, error);
+    tfos_status status = parse_type(tfos__json_member(field, "type"), target, error);
     if (status != TFOS_OK) {
         tfos__error_prefix(error, "column '%s'", printable(target->name).text);
     }
@@ -88,7 +75,7 @@ static tfos_status parse_field(json_object *field, tfos__spark_target *target, t
 
 static tfos_status parse_fields(json_object *root, tfos__spark_targets *out, tfos_error *error)
 {
-    json_object *fields = member(root, "fields");
+    json_object *fields = tfos__json_member(root, "fields");
     size_t count = json_object_is_type(fields, json_type_array) ? json_object_array_length(fields) : 0;
     if (count == 0 || count > TFOS_SCHEMA_MAX_FIELDS) {
         return tfos__fail(error, TFOS_INVALID, "results have 1 to %d columns, found %zu", TFOS_SCHEMA_MAX_FIELDS,

@@ -65,23 +65,6 @@ static tfos_status fail_description(tfos_error *error, const char *what)
 
 /* ---- the type that Spark says ---- */
 
-/* Members of an object of Spark's; NULL when there is none of that type. */
-static json_object *member(json_object *object, const char *key, json_type type)
-{
-    json_object *value;
-    if (!json_object_is_type(object, json_type_object) || !json_object_object_get_ex(object, key, &value) ||
-        !json_object_is_type(value, type)) {
-        return NULL;
-    }
-    return value;
-}
-
-static const char *text_member(json_object *object, const char *key)
-{
-    json_object *value = member(object, key, json_type_string);
-    return value != NULL ? json_object_get_string(value) : "";
-}
-
 static tfos_status parse_decimal(const char *name, tfos__spark_column *column, tfos_error *error)
 {
     int precision;
@@ -117,7 +100,7 @@ static tfos_status parse_name(const char *name, tfos__spark_column *column, tfos
 
 static bool is_ml_vector(json_object *type)
 {
-    const char *class = text_member(type, "class");
+    const char *class = tfos__json_text(type, "class");
     return strcmp(class, "org.apache.spark.ml.linalg.VectorUDT") == 0 ||
            strcmp(class, "org.apache.spark.mllib.linalg.VectorUDT") == 0;
 }
@@ -127,7 +110,7 @@ static tfos_status parse_type(json_object *type, tfos__spark_column *column, tfo
 {
     const char *found;
     for (;;) {
-        found = text_member(type, "type");
+        found = tfos__json_text(type, "type");
         if (strcmp(found, "udt") == 0 && is_ml_vector(type) && column->lists == 0) {
             column->ml = true;
             column->lists = 1;
@@ -357,7 +340,7 @@ static tfos_status parse_column(json_object *spark_field, json_object *options, 
     json_object *type = NULL;
     json_object_object_get_ex(spark_field, "type", &type);
     const char *text =
-        json_object_is_type(type, json_type_string) ? json_object_get_string(type) : text_member(type, "type");
+        json_object_is_type(type, json_type_string) ? json_object_get_string(type) : tfos__json_text(type, "type");
     snprintf(column->type, sizeof column->type, "%s", text);
     TFOS_TRY(parse_type(type, column, error));
     if (column->ml) {
@@ -389,12 +372,13 @@ static tfos_status parse_columns(json_object *fields, json_object *options, tfos
     for (size_t i = 0; i < count; i++) {
         json_object *spark_field = json_object_array_get_idx(fields, i);
         tfos__spark_column *column = &columns->at[i];
-        const char *name = text_member(spark_field, "name");
+        const char *name = tfos__json_text(spark_field, "name");
         column->field.name = strdup(name);
         if (column->field.name == NULL) {
             return tfos__fail_memory(error, strlen(name) + 1);
         }
-        tfos_status status = parse_column(spark_field, member(options, name, json_type_object), columns, column, error);
+        tfos_status status =
+            parse_column(spark_field, tfos__json_member_of(options, name, json_type_object), columns, column, error);
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "column '%s'", printable(name).text);
             return status;
@@ -457,7 +441,8 @@ static tfos_status parse_root(json_object *root, tfos__spark_columns *columns, t
             return fail_description(error, "it has another key");
         }
     }
-    json_object *fields = member(member(root, "schema", json_type_object), "fields", json_type_array);
+    json_object *fields =
+        tfos__json_member_of(tfos__json_member_of(root, "schema", json_type_object), "fields", json_type_array);
     if (fields == NULL) {
         return fail_description(error, "the Spark schema is missing");
     }

@@ -66,6 +66,9 @@ void tfos__outputs_unlink_all(void);
  * opened and closed is broken for its writer. */
 bool tfos__path_is_regular(const char *path);
 
+/* Whether a path is that of an index, which lies beside what it is of and is no data. */
+bool tfos__path_is_index(const char *path);
+
 /* INVALID if one of the files is a pipe, which can be read only once, while its schema is still to be found. */
 tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error);
 

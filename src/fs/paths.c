@@ -9,17 +9,19 @@
 #include "fs/fs.h"
 #include "fs/local.h"
 
+bool tfos__path_is_index(const char *path)
+{
+    size_t length = strlen(path);
+    size_t suffix = strlen(TFOS_INDEX_SUFFIX);
+    return length >= suffix && strcmp(path + length - suffix, TFOS_INDEX_SUFFIX) == 0;
+}
+
 /* Marker files (_SUCCESS), half-written files and indexes are not data. */
 static bool is_data_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
-    size_t length = strlen(name);
-    size_t suffix = strlen(TFOS_INDEX_SUFFIX);
-    if (name[0] == '_' || name[0] == '.') {
-        return false;
-    }
-    return length < suffix || strcmp(name + length - suffix, TFOS_INDEX_SUFFIX) != 0;
+    return name[0] != '_' && name[0] != '.' && !tfos__path_is_index(name);
 }
 
 static tfos_status append(tfos_paths *paths, const char *path, int64_t bytes, tfos_error *error)

@@ -291,22 +291,14 @@ tfos_status tfos__findings_export(const tfos__findings *findings, char **out, tf
     return TFOS_OK;
 }
 
-static json_object *member(json_object *object, const char *key, json_type type)
-{
-    json_object *value = NULL;
-    bool found = json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, key, &value) &&
-                 json_object_is_type(value, type);
-    return found ? value : NULL;
-}
-
 static int64_t number(json_object *object, const char *key)
 {
-    return json_object_get_int64(member(object, key, json_type_int));
+    return json_object_get_int64(tfos__json_member_of(object, key, json_type_int));
 }
 
 static bool truth(json_object *object, const char *key)
 {
-    return json_object_get_boolean(member(object, key, json_type_boolean));
+    return json_object_get_boolean(tfos__json_member_of(object, key, json_type_boolean));
 }
 
 static tfos_status fail_import(const char *what, tfos_error *error)
@@ -316,9 +308,9 @@ static tfos_status fail_import(const char *what, tfos_error *error)
 
 static tfos_status restore(tfos__findings *to, json_object *feature, tfos_error *error)
 {
-    json_object *name = member(feature, "name", json_type_string);
+    json_object *name = tfos__json_member_of(feature, "name", json_type_string);
     int64_t kind = number(feature, "kind");
-    json_object *path = member(feature, "path", json_type_string);
+    json_object *path = tfos__json_member_of(feature, "path", json_type_string);
     if (name == NULL || path == NULL || kind < TFOS__FEATURE_NONE || kind > TFOS__FEATURE_INT64) {
         return fail_import("a feature has no name, no place, or a kind that is none", error);
     }
@@ -341,7 +333,7 @@ static tfos_status restore(tfos__findings *to, json_object *feature, tfos_error 
 
 static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error *error)
 {
-    json_object *features = member(root, "features", json_type_array);
+    json_object *features = tfos__json_member_of(root, "features", json_type_array);
     if (features == NULL) {
         return fail_import("it has no features", error);
     }

@@ -192,9 +192,7 @@ bool tfos_table_splits(const tfos_table *table, const char *path)
 
 bool tfos_table_holds(const char *path)
 {
-    size_t bytes = strlen(path);
-    size_t suffix = strlen(TFOS_INDEX_SUFFIX);
-    return bytes < suffix || strcmp(path + bytes - suffix, TFOS_INDEX_SUFFIX) != 0;
+    return !tfos__path_is_index(path);
 }
 
 bool tfos_table_skips(const tfos_table *table)
