@@ -38,6 +38,6 @@ tfos_status tfos__choice_parse(const char *what, const char *const *words, const
     }
     char expected[512] = "";
     list(words, expected, sizeof expected);
-    return tfos__fail(error, TFOS_INVALID, "unknown %s '%s': expected %s", what,
-                      tfos__printable_of(text, strlen(text)).text, expected);
+    return tfos__fail(error, TFOS_INVALID, "unknown %s '%s': expected %s", what, tfos__printable_text(text).text,
+                      expected);
 }

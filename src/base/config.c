@@ -48,7 +48,7 @@ tfos_status tfos_number_parse(const char *text, int64_t *out, tfos_error *error)
     }
     return tfos__fail(error, TFOS_INVALID,
                       "expected a whole number, with KiB, MiB or GiB behind it if wanted, found '%s'",
-                      tfos__printable_of(text, strlen(text)).text);
+                      tfos__printable_text(text).text);
 }
 
 static tfos_status check(const tfos_setting *setting, const char *where, int64_t value, tfos_error *error)

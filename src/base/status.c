@@ -200,3 +200,8 @@ tfos__printable tfos__printable_of(const void *bytes, size_t count)
     out.text[used] = '\0';
     return out;
 }
+
+tfos__printable tfos__printable_text(const char *text)
+{
+    return tfos__printable_of(text, strlen(text));
+}

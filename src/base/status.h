@@ -39,5 +39,6 @@ typedef struct tfos__printable {
 } tfos__printable;
 
 tfos__printable tfos__printable_of(const void *bytes, size_t count);
+tfos__printable tfos__printable_text(const char *text);
 
 #endif

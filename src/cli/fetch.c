@@ -35,7 +35,7 @@ static tfos_status fail_url(const char *url, const char *what, tfos_error *error
     return tfos__fail(error, TFOS_INVALID,
                       "'%s' is no address of a status page (%s); it looks like http://HOST:PORT/TOKEN/, and the driver "
                       "prints it",
-                      tfos__printable_of(url, strlen(url)).text, what);
+                      tfos__printable_text(url).text, what);
 }
 
 /* The folder of the page, whether its address ends in "/", in a file or in neither, and `file` in it. */

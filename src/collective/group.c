@@ -61,7 +61,7 @@ static tfos_status find_node(int *out, tfos_error *error)
     long fd = strtol(text, &end, 10);
     if (errno != 0 || *end != '\0' || fd < 0 || fd > INT_MAX) {
         return tfos__fail(error, TFOS_INVALID, "expected the number of an open file in TFOS_GROUP_FD, found '%s'",
-                          tfos__printable_of(text, strlen(text)).text);
+                          tfos__printable_text(text).text);
     }
     *out = (int)fd;
     return TFOS_OK;

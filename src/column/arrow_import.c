@@ -510,8 +510,7 @@ static tfos_status import_columns(const struct ArrowArray *array, const struct A
         const tfos_field *field = tfos_schema_field(as, i);
         int64_t at = raw ? 0 : find_column(schema, field, i);
         if (at < 0) {
-            return tfos__fail(error, TFOS_MISMATCH, "column '%s' is missing",
-                              tfos__printable_of(field->name, strlen(field->name)).text);
+            return tfos__fail(error, TFOS_MISMATCH, "column '%s' is missing", tfos__printable_text(field->name).text);
         }
         int64_t bad = -1;
         tfos_status status =

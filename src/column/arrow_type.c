@@ -51,16 +51,16 @@ static tfos_status fail_type(const char *format, tfos_error *error)
 {
     for (size_t i = 0; i < sizeof refused_types / sizeof refused_types[0]; i++) {
         if (starts_with(format, refused_types[i].prefix)) {
-            return tfos__fail(
-                error, TFOS_UNSUPPORTED, "the Arrow type %s (format '%s') cannot be written to a record: %s",
-                refused_types[i].name, tfos__printable_of(format, strlen(format)).text, refused_types[i].advice);
+            return tfos__fail(error, TFOS_UNSUPPORTED,
+                              "the Arrow type %s (format '%s') cannot be written to a record: %s",
+                              refused_types[i].name, tfos__printable_text(format).text, refused_types[i].advice);
         }
     }
     return tfos__fail(
         error, TFOS_UNSUPPORTED,
         "the Arrow format '%s' is not known: cast it to int64, float, double, bool, string, binary or a list "
         "of one of these",
-        tfos__printable_of(format, strlen(format)).text);
+        tfos__printable_text(format).text);
 }
 
 /* The number behind "w:" or "+w:". */
@@ -70,7 +70,7 @@ static tfos_status parse_width(const char *format, const char *digits, int32_t *
     long width = strtol(digits, &end, 10);
     if (end == digits || *end != '\0' || width < 0 || width > TFOS_SCHEMA_MAX_LENGTH) {
         return tfos__fail(error, TFOS_UNSUPPORTED, "the Arrow format '%s' needs a length from 0 to %d",
-                          tfos__printable_of(format, strlen(format)).text, TFOS_SCHEMA_MAX_LENGTH);
+                          tfos__printable_text(format).text, TFOS_SCHEMA_MAX_LENGTH);
     }
     *out = (int32_t)width;
     return TFOS_OK;
@@ -98,7 +98,7 @@ static tfos_status parse_level(const struct ArrowSchema *schema, tfos__arrow_lev
         out->leaf = find_leaf(format);
         if (out->leaf == NULL || out->leaf->kind < TFOS__LEAF_I8 || out->leaf->kind > TFOS__LEAF_U64) {
             return tfos__fail(error, TFOS_INVALID, "the indices of an Arrow dictionary are integers, found format '%s'",
-                              tfos__printable_of(format, strlen(format)).text);
+                              tfos__printable_text(format).text);
         }
         return TFOS_OK;
     }
@@ -212,8 +212,7 @@ tfos_status tfos__arrow_parse_field(const struct ArrowSchema *schema, tfos__arro
 tfos_status tfos__arrow_prefix_column(tfos_status status, const struct ArrowSchema *schema, tfos_error *error)
 {
     if (status != TFOS_OK) {
-        tfos__error_prefix(error, "column '%s'",
-                           tfos__printable_of(tfos__arrow_name(schema), strlen(tfos__arrow_name(schema))).text);
+        tfos__error_prefix(error, "column '%s'", tfos__printable_text(tfos__arrow_name(schema)).text);
     }
     return status;
 }
@@ -227,7 +226,7 @@ tfos_status tfos__arrow_check_struct(const struct ArrowSchema *schema, tfos_erro
         return tfos__fail(
             error, TFOS_INVALID,
             "expected an Arrow struct whose fields are the columns (a table or record batch), found format '%s'",
-            tfos__printable_of(schema->format, strlen(schema->format)).text);
+            tfos__printable_text(schema->format).text);
     }
     if (schema->n_children < 0 || schema->n_children > TFOS_SCHEMA_MAX_FIELDS ||
         (schema->n_children > 0 && schema->children == NULL)) {

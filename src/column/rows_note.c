@@ -139,7 +139,7 @@ static tfos_status parse_field(json_object *entry, tfos_row_field *out, tfos_err
         !parse_shape(tfos__json_member(entry, "shape"), &out->kind)) {
         char what[160];
         const char *text = json_object_to_json_string(entry);
-        snprintf(what, sizeof what, "the field %s is not known here", tfos__printable_of(text, strlen(text)).text);
+        snprintf(what, sizeof what, "the field %s is not known here", tfos__printable_text(text).text);
         return fail(what, error);
     }
     out->name = strdup(name);

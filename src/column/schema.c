@@ -208,7 +208,7 @@ static tfos_status append(tfos_schema *schema, const tfos_field *field, tfos_err
     uint32_t *slot = probe(schema, field->name, strlen(field->name));
     if (*slot != 0) {
         return tfos__fail(error, TFOS_INVALID, "column '%s' is in the schema twice",
-                          tfos__printable_of(field->name, strlen(field->name)).text);
+                          tfos__printable_text(field->name).text);
     }
     char *name = strdup(field->name);
     if (name == NULL) {
@@ -375,7 +375,7 @@ static void list_names(const tfos_schema *schema, char *out, size_t bytes)
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < schema->count; i++) {
-        tfos__printable name = tfos__printable_of(schema->fields[i].name, strlen(schema->fields[i].name));
+        tfos__printable name = tfos__printable_text(schema->fields[i].name);
         size_t need = strlen(name.text) + 2;
         if (used + need + 8 > bytes) {
             snprintf(out + used, bytes - used, ", …");
@@ -397,7 +397,7 @@ tfos_status tfos_schema_select(const tfos_schema *schema, const char *const *nam
             char there[512];
             list_names(schema, there, sizeof there);
             status = tfos__fail(error, TFOS_INVALID, "there is no column '%s'; the columns are: %s",
-                                tfos__printable_of(names[i], strlen(names[i])).text, there);
+                                tfos__printable_text(names[i]).text, there);
         } else if (schema->kind != TFOS_RECORD_BYTES) {
             status = append(chosen, &schema->fields[at], error);
         }

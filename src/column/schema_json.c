@@ -46,7 +46,7 @@ static tfos_status check_keys(json_object *object, const char *const *known, con
         }
         if (known[i] == NULL) {
             return tfos__fail(error, TFOS_INVALID, "schema: %s: unknown key \"%s\"", where,
-                              tfos__printable_of(key, strlen(key)).text);
+                              tfos__printable_text(key).text);
         }
     }
     return TFOS_OK;
@@ -126,7 +126,7 @@ static tfos_status add_field(tfos_schema *schema, json_object *object, size_t in
     tfos_field field = {0};
     const char *type;
     TFOS_TRY(get_string(object, "name", where, &field.name, error));
-    snprintf(where, sizeof where, "field '%s'", tfos__printable_of(field.name, strlen(field.name)).text);
+    snprintf(where, sizeof where, "field '%s'", tfos__printable_text(field.name).text);
     TFOS_TRY(check_keys(object, known, where, error));
     TFOS_TRY(get_string(object, "type", where, &type, error));
     tfos_status status = tfos_type_parse(type, &field.type, error);
@@ -152,7 +152,7 @@ static tfos_status get_kind(json_object *root, tfos_record_kind *out, tfos_error
         return TFOS_OK;
     }
     return tfos__fail(error, TFOS_INVALID, "schema: \"record\" must be example, sequence_example or bytes, found '%s'",
-                      tfos__printable_of(name, strlen(name)).text);
+                      tfos__printable_text(name).text);
 }
 
 /* The one column of raw bytes is given; the form that tfos_schema_to_json writes names it again. */

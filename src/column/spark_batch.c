@@ -17,7 +17,7 @@
 static tfos_status fail_vector(const tfos__spark_column *column, const char *what, tfos_error *error)
 {
     return tfos__fail(error, TFOS_CORRUPT, "column '%s': a vector of Spark's is damaged: %s",
-                      tfos__printable_of(column->field.name, strlen(column->field.name)).text, what);
+                      tfos__printable_text(column->field.name).text, what);
 }
 
 static bool has_offsets(const tfos__spark_column *column, int lists)

@@ -60,6 +60,5 @@ tfos_status tfos__large_row_fail(const tfos__large_row *row, tfos_error *error)
                       "row %" PRIu64 " of the partition takes %" PRId64 " bytes, %" PRId64
                       " of them in column '%s': more than a lane has, %" PRId64
                       ". Set feed.lane_bytes (spark.tfos.feed.lane_bytes) to more",
-                      row->row, row->bytes, row->column_bytes,
-                      tfos__printable_of(row->column, strlen(row->column)).text, row->lane_bytes);
+                      row->row, row->bytes, row->column_bytes, tfos__printable_text(row->column).text, row->lane_bytes);
 }

@@ -297,7 +297,7 @@ static tfos_status check_vectors(tfos_spark_rows *rows, const tfos_spark_vector 
         const tfos__spark_column *column = &rows->columns.at[i];
         if (column->ml) {
             return tfos__fail(error, TFOS_UNSUPPORTED, "column '%s': vectors of Spark ML come in rows",
-                              tfos__printable_of(column->field.name, strlen(column->field.name)).text);
+                              tfos__printable_text(column->field.name).text);
         }
         TFOS_TRY(tfos__spark_vector_check(column, &columns[i], first, count, error));
     }

@@ -20,11 +20,6 @@
 
 enum { MAX_SCHEMA_BYTES = 16 << 20, MAX_SCHEMA_DEPTH = 64 };
 
-static tfos__printable printable(const char *text)
-{
-    return tfos__printable_of(text, strlen(text));
-}
-
 /* ---- what Spark expects ---- */
 
 static tfos_status fail_type(tfos_error *error, const char *type)
@@ -33,7 +28,7 @@ static tfos_status fail_type(tfos_error *error, const char *type)
         error, TFOS_UNSUPPORTED,
         "results cannot have the type %s: boolean, byte, short, int, long, float, double, string, binary, "
         "date, timestamp, arrays of these and arrays of such arrays are possible; convert in Spark",
-        printable(type).text);
+        tfos__printable_text(type).text);
 }
 
 static tfos_status parse_type(json_object *type, tfos__spark_target *target, tfos_error *error)
@@ -68,7 +63,7 @@ static tfos_status parse_field(json_object *field, tfos__spark_target *target, t
     }
     tfos_status status = parse_type(tfos__json_member(field, "type"), target, error);
     if (status != TFOS_OK) {
-        tfos__error_prefix(error, "column '%s'", printable(target->name).text);
+        tfos__error_prefix(error, "column '%s'", tfos__printable_text(target->name).text);
     }
     return status;
 }
@@ -272,7 +267,7 @@ static tfos_status bind_target(tfos__spark_target *target, size_t column, const 
     if (!goes(target, what.leaf) || !nests(target, &what)) {
         describe(&what, text, sizeof text);
         return tfos__fail(error, TFOS_MISMATCH, "expected %s in column '%s', found %s", target->type,
-                          printable(target->name).text, text);
+                          tfos__printable_text(target->name).text, text);
     }
     target->column = column;
     target->nested = what.lists;
@@ -291,7 +286,8 @@ static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema 
                 error, TFOS_MISMATCH,
                 "the results have no column '%s'; their first column is '%s'. Give what schema= declares, "
                 "or declare what is given",
-                printable(targets->at[i].name).text, printable(tfos_schema_field(schema, 0)->name).text);
+                tfos__printable_text(targets->at[i].name).text,
+                tfos__printable_text(tfos_schema_field(schema, 0)->name).text);
         }
         TFOS_TRY(bind_target(&targets->at[i], (size_t)column, schema, rows, error));
     }
@@ -302,7 +298,7 @@ static tfos_status bind_by_name(tfos__spark_targets *targets, const tfos_schema 
         }
         if (!known) {
             return tfos__fail(error, TFOS_MISMATCH, "the results have a column '%s', which schema= does not declare",
-                              printable(tfos_schema_field(schema, i)->name).text);
+                              tfos__printable_text(tfos_schema_field(schema, i)->name).text);
         }
     }
     return TFOS_OK;
@@ -381,7 +377,7 @@ static tfos_status derive(const tfos_schema *schema, const tfos_rows *rows, size
         return tfos__fail(
             error, TFOS_MISMATCH,
             "column '%s': no type of Spark's goes with %s. Declare the columns of the results with schema=",
-            printable(column->name).text, leaves[what.leaf].text);
+            tfos__printable_text(column->name).text, leaves[what.leaf].text);
     }
     int lists = what.lists == 1 && what.dimensions == 2 ? 2 : what.lists;
     json_object *name = json_object_new_string(column->name);

@@ -50,11 +50,6 @@ bool tfos__spark_name_find(const char *name, tfos__spark_kind *kind, int *width)
     return found != NULL;
 }
 
-static tfos__printable printable(const char *text)
-{
-    return tfos__printable_of(text, strlen(text));
-}
-
 static tfos_status fail_description(tfos_error *error, const char *what)
 {
     return tfos__fail(error, TFOS_INVALID,
@@ -71,7 +66,8 @@ static tfos_status parse_decimal(const char *name, tfos__spark_column *column, t
     char end;
     if (sscanf(name, "decimal(%2d,%3d%c", &precision, &column->scale, &end) != 3 || end != ')' || precision < 1 ||
         precision > 38 || column->scale > precision || column->scale < -precision) {
-        return tfos__fail(error, TFOS_UNSUPPORTED, "Spark's type '%s' is not known here", printable(name).text);
+        return tfos__fail(error, TFOS_UNSUPPORTED, "Spark's type '%s' is not known here",
+                          tfos__printable_text(name).text);
     }
     column->precision = precision;
     column->kind = precision <= MOST_DIGITS_IN_LONG ? TFOS__SPARK_DECIMAL : TFOS__SPARK_BIG_DECIMAL;
@@ -95,7 +91,7 @@ static tfos_status parse_name(const char *name, tfos__spark_column *column, tfos
     return tfos__fail(error, TFOS_UNSUPPORTED,
                       "values of Spark's type '%s' cannot be fed: cast them in Spark to a number, string, binary, date "
                       "or timestamp, or leave the column out",
-                      printable(name).text);
+                      tfos__printable_text(name).text);
 }
 
 static bool is_ml_vector(json_object *type)
@@ -190,7 +186,7 @@ static tfos_status parse_target(const char *name, tfos_type *out, tfos_error *er
         error, TFOS_INVALID,
         "unknown type '%s' to cast to: expected int32 (int, integer), int64 (long, bigint), float, double, "
         "bool (boolean), string or binary",
-        printable(name).text);
+        tfos__printable_text(name).text);
 }
 
 static tfos_status parse_cast(json_object *cast, tfos__spark_column *column, tfos_error *error)
@@ -239,7 +235,7 @@ static tfos_status parse_shape(json_object *shape, tfos__spark_column *column, t
     if (!valid) {
         return tfos__fail(error, TFOS_INVALID, "the \"shape\" of %s must be %s, where n is at most %d; found %s%s",
                           column->type, forms[column->lists], TFOS_SCHEMA_MAX_LENGTH,
-                          printable(json_object_to_json_string(shape)).text,
+                          tfos__printable_text(json_object_to_json_string(shape)).text,
                           count == 2 ? ". For a list of one fixed length, use flatten() in Spark" : "");
     }
     return TFOS_OK;
@@ -275,7 +271,7 @@ static tfos_status push_default(json_object *value, tfos__spark_column *column, 
         break;
     }
     return tfos__fail(error, TFOS_INVALID, "the default must be of the column's type, which is %s; found %s",
-                      tfos_type_name(column->field.type), printable(json_object_to_json_string(value)).text);
+                      tfos_type_name(column->field.type), tfos__printable_text(json_object_to_json_string(value)).text);
 }
 
 static tfos_status parse_default(json_object *value, tfos__spark_column *column, tfos_error *error)
@@ -309,7 +305,7 @@ static tfos_status check_options(json_object *options, tfos_error *error)
         (void)value;
         if (strcmp(key, "shape") != 0 && strcmp(key, "default") != 0 && strcmp(key, "cast") != 0) {
             return tfos__fail(error, TFOS_INVALID, "unknown option \"%s\": a column has shape, default and cast",
-                              printable(key).text);
+                              tfos__printable_text(key).text);
         }
     }
     return TFOS_OK;
@@ -380,7 +376,7 @@ static tfos_status parse_columns(json_object *fields, json_object *options, tfos
         tfos_status status =
             parse_column(spark_field, tfos__json_member_of(options, name, json_type_object), columns, column, error);
         if (status != TFOS_OK) {
-            tfos__error_prefix(error, "column '%s'", printable(name).text);
+            tfos__error_prefix(error, "column '%s'", tfos__printable_text(name).text);
             return status;
         }
     }
@@ -398,7 +394,7 @@ static tfos_status check_names(json_object *options, const tfos_schema *schema, 
         if (!json_object_is_type(value, json_type_object)) {
             return tfos__fail(error, TFOS_INVALID,
                               "column '%s': its options must be an object, such as {\"default\": 0}",
-                              printable(key).text);
+                              tfos__printable_text(key).text);
         }
         const char *names[] = {key};
         tfos_schema *found;

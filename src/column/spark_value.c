@@ -168,6 +168,9 @@ tfos_status tfos__spark_null_value_append(const tfos__spark_column *column, tfos
 
 tfos_status tfos__spark_null_list_append(const tfos__spark_column *column, tfos__vector *to, tfos_error *error)
 {
+    if (column->field.nullable && column->lists > 1) {
+        return tfos__vector_push_null(to, error); /* in a feature list: a feature without a kind */
+    }
     if (column->defaults == NULL) {
         return fail_null(column, "the list", error);
     }
@@ -218,7 +221,7 @@ tfos_status tfos__spark_list_end(const tfos__spark_column *column, size_t found,
 
 tfos_status tfos__spark_fail_at(const tfos__spark_column *column, int64_t row, tfos_status status, tfos_error *error)
 {
-    tfos__error_prefix(error, "column '%s', row %lld of the partition",
-                       tfos__printable_of(column->field.name, strlen(column->field.name)).text, (long long)row);
+    tfos__error_prefix(error, "column '%s', row %lld of the partition", tfos__printable_text(column->field.name).text,
+                       (long long)row);
     return status;
 }

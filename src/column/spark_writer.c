@@ -320,7 +320,7 @@ static tfos_status put_row(tfos_spark_writer *writer, const tfos_batch *batch, i
             status = fail_missing(error, target);
         }
         if (status != TFOS_OK) {
-            tfos__error_prefix(error, "column '%s'", tfos__printable_of(target->name, strlen(target->name)).text);
+            tfos__error_prefix(error, "column '%s'", tfos__printable_text(target->name).text);
             return status;
         }
     }

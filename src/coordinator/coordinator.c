@@ -270,7 +270,7 @@ static void greet(peer *stranger, const tfos__message *message)
     if (strcmp(version, TFOS_VERSION) != 0) {
         snprintf(text, sizeof text,
                  "the driver runs tfos %s, this node tfos %s; install the same version on the executors or on none",
-                 TFOS_VERSION, tfos__printable_of(version, strlen(version)).text);
+                 TFOS_VERSION, tfos__printable_text(version).text);
         note_refusal(self, 1, &self->counts.refused_version, text);
         refuse(stranger, text);
         return;

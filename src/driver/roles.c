@@ -19,7 +19,7 @@ tfos_status tfos__roles_check(const tfos__roles *roles, tfos_error *error)
     }
     if (masters_of(roles) && strcmp(roles->master, "chief") != 0 && strcmp(roles->master, "master") != 0) {
         return tfos__fail(error, TFOS_INVALID, "the master node can be called 'chief' or 'master', not '%s'",
-                          tfos__printable_of(roles->master, strlen(roles->master)).text);
+                          tfos__printable_text(roles->master).text);
     }
     uint64_t others = (uint64_t)roles->ps + roles->evaluators;
     if (others + masters_of(roles) > roles->nodes) {

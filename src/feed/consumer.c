@@ -142,8 +142,7 @@ static tfos_status append_rows(tfos__queue *queue, const tfos__taken_lane *lane,
             for (size_t before = 0; before < i; before++) {
                 tfos__vector_truncate(tfos__batch_vector(queue->batch, before), queue->batch_rows);
             }
-            tfos__error_prefix(error, "column '%s', partition %llu, rows from %llu on",
-                               tfos__printable_of(name, strlen(name)).text,
+            tfos__error_prefix(error, "column '%s', partition %llu, rows from %llu on", tfos__printable_text(name).text,
                                (unsigned long long)tfos__lane_id_of(lane->lane)->attempt.partition,
                                (unsigned long long)lane->entry.first_row + (unsigned long long)lane->row);
             return status;

@@ -404,7 +404,7 @@ typedef struct walk {
 static tfos_status fail_level(const walk *at, const char *what, tfos_error *error)
 {
     return tfos__fail(error, TFOS_CORRUPT, "an entry of a lane is damaged: column '%s', level %u: %s",
-                      tfos__printable_of(at->field->name, strlen(at->field->name)).text, (unsigned)at->level, what);
+                      tfos__printable_text(at->field->name).text, (unsigned)at->level, what);
 }
 
 /* A buffer of `bytes` at `where`, inside the entry and behind the levels. */

@@ -31,7 +31,7 @@ tfos_status tfos__ports_parse(const char *text, tfos__ports *out, tfos_error *er
     if (!good || *end != '\0' || errno != 0 || first < 1 || last > UINT16_MAX || first > last) {
         return tfos__fail(error, TFOS_INVALID,
                           "%s must be a port from 1 to 65535 or a range such as 9997-9999, found '%s'", out->setting,
-                          tfos__printable_of(text, strlen(text)).text);
+                          tfos__printable_text(text).text);
     }
     out->first = (uint16_t)first;
     out->last = (uint16_t)last;

@@ -18,7 +18,7 @@ static tfos_status parse_object(const char *text, const char *what, struct json_
     if (object == NULL || json_object_get_type(object) != json_type_object) {
         json_object_put(object);
         return tfos__fail(error, TFOS_INVALID, "expected a JSON object as %s, found '%s' (%s)", what,
-                          tfos__printable_of(text, strlen(text)).text, json_tokener_error_desc(problem));
+                          tfos__printable_text(text).text, json_tokener_error_desc(problem));
     }
     *out = object;
     return TFOS_OK;

@@ -67,7 +67,7 @@ tfos_status tfos__words_put(tfos__words *words, const char *assignment, tfos_err
     const char *equals = strchr(assignment, '=');
     if (equals == NULL || equals == assignment) {
         return tfos__fail(error, TFOS_INVALID, "expected an environment variable as NAME=value, found '%s'",
-                          tfos__printable_of(assignment, strlen(assignment)).text);
+                          tfos__printable_text(assignment).text);
     }
     char **word = find(words, assignment, (size_t)(equals - assignment));
     if (word == NULL) {

@@ -151,8 +151,7 @@ static tfos_status claim(const matcher *self, const tfos_schema *chosen, int64_t
         return tfos__fail(error, TFOS_MISMATCH,
                           "%s: the columns %zu and %zu are both '%s', so that it is not clear which one is meant: give "
                           "one of them another name",
-                          self->file, mine->first, run.first,
-                          tfos__printable_of(field->name, strlen(field->name)).text);
+                          self->file, mine->first, run.first, tfos__printable_text(field->name).text);
     }
     TFOS_TRY(check_field(self, field, &run, error));
     run.field = index;
@@ -249,8 +248,8 @@ static tfos_status check_overlap(const matcher *self, const tfos_schema *chosen,
         return tfos__fail(error, TFOS_MISMATCH,
                           "%s: column %zu ('%s') would be part of both '%s' and '%s' of the schema: leave one of them "
                           "out (--columns), or give the column another name",
-                          self->file, run->first, tfos__printable_of(name, strlen(name)).text,
-                          tfos__printable_of(one, strlen(one)).text, tfos__printable_of(two, strlen(two)).text);
+                          self->file, run->first, tfos__printable_text(name).text, tfos__printable_text(one).text,
+                          tfos__printable_text(two).text);
     }
     return TFOS_OK;
 }

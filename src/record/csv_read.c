@@ -223,7 +223,7 @@ static tfos_status place_error(const tfos__csv_reader *reader, const tfos__csv_r
 {
     const char *name = reader->columns.column[column].name;
     tfos__error_prefix(error, "%s: line %lld, column %zu ('%s')", reader->text->name, (long long)record->line, column,
-                       tfos__printable_of(name, strlen(name)).text);
+                       tfos__printable_text(name).text);
     return status;
 }
 

@@ -259,16 +259,15 @@ static tfos_status find_named(const tfos__text *text, const tfos__csv_columns *c
             continue;
         }
         if (*out >= 0) {
-            return tfos__fail(error, TFOS_MISMATCH,
-                              "%s: the fold %s: the columns %lld and %zu are both named '%s': fold by position",
-                              text->name, tfos__csv_fold_text(fold).text, (long long)*out, i,
-                              tfos__printable_of(name, strlen(name)).text);
+            return tfos__fail(
+                error, TFOS_MISMATCH, "%s: the fold %s: the columns %lld and %zu are both named '%s': fold by position",
+                text->name, tfos__csv_fold_text(fold).text, (long long)*out, i, tfos__printable_text(name).text);
         }
         *out = (int64_t)i;
     }
     return *out >= 0 ? TFOS_OK
                      : tfos__fail(error, TFOS_MISMATCH, "%s: the fold %s: the header has no column '%s'", text->name,
-                                  tfos__csv_fold_text(fold).text, tfos__printable_of(name, strlen(name)).text);
+                                  tfos__csv_fold_text(fold).text, tfos__printable_text(name).text);
 }
 
 /* Where a fold begins and ends in this file. */

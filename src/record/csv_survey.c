@@ -104,8 +104,8 @@ static tfos_status check_same(const tfos__csv_survey *survey, const tfos__text *
         const char *found = columns->column[i].name;
         if (strcmp(expected, found) != 0) {
             return tfos__fail(error, TFOS_MISMATCH, "%s: expected column %zu to be '%s' as in %s, found '%s'",
-                              text->name, i, tfos__printable_of(expected, strlen(expected)).text, survey->file,
-                              tfos__printable_of(found, strlen(found)).text);
+                              text->name, i, tfos__printable_text(expected).text, survey->file,
+                              tfos__printable_text(found).text);
         }
     }
     return TFOS_OK;

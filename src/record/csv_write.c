@@ -94,8 +94,7 @@ static tfos_status check_shape(const tfos_field *field, tfos_error *error)
         error, TFOS_UNSUPPORTED,
         "column '%s' is %s, a list %s, which CSV cannot hold: write JSON lines (--to jsonl), or leave the "
         "column out (--columns)",
-        tfos__printable_of(field->name, strlen(field->name)).text, type,
-        varying ? "of varying length" : "without values");
+        tfos__printable_text(field->name).text, type, varying ? "of varying length" : "without values");
 }
 
 /* The list that is written as a column of this name too, or NULL. A name that ends in _12 can be the value 12 of one
@@ -119,12 +118,11 @@ static tfos_status check_name(const tfos_schema *schema, const tfos_field *field
     if (clash == NULL) {
         return TFOS_OK;
     }
-    tfos__printable list = tfos__printable_of(clash->name, strlen(clash->name));
+    tfos__printable list = tfos__printable_text(clash->name);
     return tfos__fail(error, TFOS_UNSUPPORTED,
                       "two columns would be called '%s': the list '%s' is written as %s_0 to %s_%d: write JSON lines "
                       "(--to jsonl), or leave one of them out (--columns)",
-                      tfos__printable_of(field->name, strlen(field->name)).text, list.text, list.text, list.text,
-                      (int)clash->length - 1);
+                      tfos__printable_text(field->name).text, list.text, list.text, list.text, (int)clash->length - 1);
 }
 
 tfos_status tfos__csv_write_header(const tfos_schema *schema, char delimiter, tfos__buffer *out, tfos_error *error)

@@ -71,7 +71,7 @@ static tfos_status fail_option(const char *name, const char *value, const word *
                  each->text);
     }
     return tfos__fail(error, TFOS_INVALID, "option %s: expected %s, found '%s'", name, known,
-                      tfos__printable_of(value, strlen(value)).text);
+                      tfos__printable_text(value).text);
 }
 
 /* `others` are words that are taken, too, and not told. */
@@ -90,7 +90,7 @@ static tfos_status parse_sample(const char *value, int64_t *out, tfos_error *err
     if (strcasecmp(value, "all") != 0 &&
         (tfos_number_parse(value, &records_wanted, NULL) != TFOS_OK || records_wanted < 0)) {
         return tfos__fail(error, TFOS_INVALID, "option inferSample: expected a number of records, or all; found '%s'",
-                          tfos__printable_of(value, strlen(value)).text);
+                          tfos__printable_text(value).text);
     }
     *out = records_wanted;
     return TFOS_OK;

@@ -159,8 +159,7 @@ static tfos_status check_version(const char *version, const char *path, tfos_err
         return tfos__fail(error, TFOS_UNSUPPORTED,
                           "expected TensorFlow %d.%d or newer, found %s in %s; upgrade it, or set TFOS_TENSORFLOW_LIB "
                           "to a newer one",
-                          TFOS__TENSORFLOW_MAJOR, TFOS__TENSORFLOW_MINOR,
-                          tfos__printable_of(version, strlen(version)).text, path);
+                          TFOS__TENSORFLOW_MAJOR, TFOS__TENSORFLOW_MINOR, tfos__printable_text(version).text, path);
     }
     return TFOS_OK;
 }

@@ -111,7 +111,7 @@ static tfos_status check_job(const char *name, json_object *tasks, tfos_error *e
         return tfos__fail(error, TFOS_INVALID,
                           "expected the name of a job (ps, worker, chief, …: a letter, then letters, digits and _, at "
                           "most %d), found \"%s\"",
-                          TFOS__CLUSTER_SPEC_MAX_NAME_BYTES, tfos__printable_of(name, strlen(name)).text);
+                          TFOS__CLUSTER_SPEC_MAX_NAME_BYTES, tfos__printable_text(name).text);
     }
     if (!json_object_is_type(tasks, json_type_array)) {
         return tfos__fail(error, TFOS_INVALID, "%s: expected a list of addresses [\"host:port\", …], found %s", name,
@@ -268,7 +268,7 @@ tfos_status tfos__cluster_spec_find(const tfos__cluster_spec *spec, const char *
         }
     }
     return tfos__fail(error, TFOS_INVALID, "the cluster has no job \"%s\": expected one of %s",
-                      tfos__printable_of(job, strlen(job)).text, names);
+                      tfos__printable_text(job).text, names);
 }
 
 /* ---- TF_CONFIG ---- */

@@ -148,7 +148,7 @@ static tfos_status choose_python(tfos__tensorflow_search *search, const char *py
         if (!resolve_program(python, out)) {
             return tfos__fail(error, TFOS_NOT_FOUND,
                               "expected a Python interpreter whose TensorFlow is to be used, found no program '%s'",
-                              tfos__printable_of(python, strlen(python)).text);
+                              tfos__printable_text(python).text);
         }
         return TFOS_OK;
     }
@@ -432,7 +432,7 @@ static tfos_status take_variable(tfos__tensorflow_search *search, const char *va
         error, TFOS_NOT_FOUND,
         "TFOS_TENSORFLOW_LIB (or --tensorflow): expected %s or %s, or a folder that holds one of them, found %s '%s'",
         TFOS__TENSORFLOW_WHEEL_LIBRARY, TFOS__TENSORFLOW_C_LIBRARY,
-        is_folder(value) ? "neither in the folder" : "no such file", tfos__printable_of(value, strlen(value)).text);
+        is_folder(value) ? "neither in the folder" : "no such file", tfos__printable_text(value).text);
 }
 
 static bool try_system(tfos__tensorflow_search *search)

@@ -65,8 +65,7 @@ static tfos_status fail_missing(const tfos_schema *fed, tfos_error *error)
     for (size_t i = 0; i < tfos_schema_field_count(fed); i++) {
         const char *found = tfos_schema_field(fed, i)->name;
         size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                 tfos__printable_of(found, strlen(found)).text);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", tfos__printable_text(found).text);
     }
     return tfos__fail(error, TFOS_MISMATCH, "the rows have no such column; they have: %s", names);
 }
@@ -107,7 +106,7 @@ static tfos_status join_schemas(const tfos_schema *wanted, const tfos_schema *fe
         tfos_status status = join_field(field, fed, &taken, error);
         status = status == TFOS_OK ? tfos_schema_add(joined, &taken, error) : status;
         if (status != TFOS_OK) {
-            tfos__error_prefix(error, "column '%s'", tfos__printable_of(field->name, strlen(field->name)).text);
+            tfos__error_prefix(error, "column '%s'", tfos__printable_text(field->name).text);
             tfos_schema_free(joined);
             return status;
         }
@@ -178,7 +177,7 @@ static tfos_status write_rows(kernel *self, tfos__ops_outputs *out, tfos_batch *
         const tfos_field *field = tfos_schema_field(self->wanted, i);
         tfos_status status = tfos__ops_write_column(out, batch, i, field, error);
         if (status != TFOS_OK) {
-            tfos__error_prefix(error, "column '%s'", tfos__printable_of(field->name, strlen(field->name)).text);
+            tfos__error_prefix(error, "column '%s'", tfos__printable_text(field->name).text);
             return status;
         }
     }
