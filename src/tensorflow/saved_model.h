@@ -1,0 +1,104 @@
+/* SavedModel: what a folder that TensorFlow has exported says of itself, read without TensorFlow.
+ *
+ *   FOLDER/saved_model.pb ──► graph, by its tag set ──► signature, by its name ──► tensors that go in and come out
+ *
+ * Tensors of a signature are in the order of their names, in which numbers count as numbers: output_2 is before
+ * output_10. That is their position, too. The inits of a model, which TensorFlow lists as a signature, are none. */
+#ifndef TFOS_TENSORFLOW_SAVED_MODEL_H
+#define TFOS_TENSORFLOW_SAVED_MODEL_H
+
+#include "tfos.h"
+
+/* X(name, number in TensorFlow's ABI, as its users call it). */
+#define TFOS__DTYPE_MAP(X)                                                                                             \
+    X(FLOAT, 1, "float32")                                                                                             \
+    X(DOUBLE, 2, "float64")                                                                                            \
+    X(INT32, 3, "int32")                                                                                               \
+    X(UINT8, 4, "uint8")                                                                                               \
+    X(INT16, 5, "int16")                                                                                               \
+    X(INT8, 6, "int8")                                                                                                 \
+    X(STRING, 7, "string")                                                                                             \
+    X(COMPLEX64, 8, "complex64")                                                                                       \
+    X(INT64, 9, "int64")                                                                                               \
+    X(BOOL, 10, "bool")                                                                                                \
+    X(QINT8, 11, "qint8")                                                                                              \
+    X(QUINT8, 12, "quint8")                                                                                            \
+    X(QINT32, 13, "qint32")                                                                                            \
+    X(BFLOAT16, 14, "bfloat16")                                                                                        \
+    X(QINT16, 15, "qint16")                                                                                            \
+    X(QUINT16, 16, "quint16")                                                                                          \
+    X(UINT16, 17, "uint16")                                                                                            \
+    X(COMPLEX128, 18, "complex128")                                                                                    \
+    X(HALF, 19, "float16")                                                                                             \
+    X(RESOURCE, 20, "resource")                                                                                        \
+    X(VARIANT, 21, "variant")                                                                                          \
+    X(UINT32, 22, "uint32")                                                                                            \
+    X(UINT64, 23, "uint64")
+
+typedef enum tfos__dtype {
+    TFOS__DTYPE_NONE,
+#define TFOS__DTYPE_ENUM(name, number, text) TFOS__DTYPE_##name = (number),
+    TFOS__DTYPE_MAP(TFOS__DTYPE_ENUM)
+#undef TFOS__DTYPE_ENUM
+} tfos__dtype;
+
+/* "float32"; "unknown" for a number that is no type. */
+const char *tfos__dtype_name(tfos__dtype dtype);
+
+typedef enum tfos__tensor_form {
+    TFOS__TENSOR_DENSE,
+    TFOS__TENSOR_SPARSE,    /* three tensors: indices, values, shape */
+    TFOS__TENSOR_COMPOSITE, /* as many as its kind has: ragged, … */
+} tfos__tensor_form;
+
+typedef struct tfos__tensor_spec {
+    char *name;   /* in the signature */
+    char *tensor; /* in the graph, "op:0"; empty where there are several */
+    tfos__tensor_form form;
+    tfos__dtype dtype;
+    int rank;       /* -1: any */
+    int64_t *shape; /* of `rank` sizes, -1 where any will do */
+} tfos__tensor_spec;
+
+typedef struct tfos__tensor_specs {
+    tfos__tensor_spec *at;
+    size_t count;
+} tfos__tensor_specs;
+
+typedef struct tfos__signature {
+    char *name;
+    char *method; /* such as "tensorflow/serving/predict" */
+    tfos__tensor_specs inputs;
+    tfos__tensor_specs outputs;
+} tfos__signature;
+
+typedef struct tfos__saved_model {
+    char *folder;
+    char *version; /* of the TensorFlow that has exported it */
+    tfos__signature *signatures;
+    size_t signature_count;
+    char **ops; /* that the graph and its functions are made of, by name */
+    size_t op_count;
+    size_t op_capacity;
+    char *saver_filename; /* of a checkpoint: the tensor that it goes into, */
+    char *saver_save;     /* the tensor that saves, */
+    char *saver_restore;  /* the op that restores; all of them may be empty */
+} tfos__saved_model;
+
+/* Reads the graph that has exactly these tags, with commas between them. NOT_FOUND if there is no model in the folder,
+ * or none with those tags, and says which there are; CORRUPT if the file is no SavedModel. `served` may be NULL. */
+tfos_status tfos__saved_model_read(const tfos_file_system *served, const char *folder, const char *tags,
+                                   tfos__saved_model **out, tfos_error *error);
+void tfos__saved_model_free(tfos__saved_model *model);
+
+/* NOT_FOUND lists the signatures that there are. */
+tfos_status tfos__saved_model_signature(const tfos__saved_model *model, const char *name, const tfos__signature **out,
+                                        tfos_error *error);
+
+/* Whether an op of this name is anywhere in the graph. */
+bool tfos__saved_model_has_op(const tfos__saved_model *model, const char *name);
+
+/* "float32 [?, 784]", for messages. Cut if it is longer than the room. */
+void tfos__tensor_spec_describe(const tfos__tensor_spec *spec, char *out, size_t bytes);
+
+#endif
