@@ -5,8 +5,8 @@
  * Options are texts by name; case does not matter, and names that are not known here are others' business:
  *
  *   recordType       Example (the default), SequenceExample, or ByteArray: one binary column, the record as it is
- *   codec            none, gzip, zlib, or as Spark and Hadoop call them (uncompressed, deflate, …GzipCodec,
- * …DefaultCodec); by default what a file is is seen when it is read, and what is written is not compressed.
+ *   codec            none, gzip, zlib, or as Spark and Hadoop call them (uncompressed, deflate, …GzipCodec, …); by
+ *                    default what a file is is seen when it is read, and what is written is not compressed.
  *                    `compression` is the same
  *   inferSample      records to infer a schema from; all (the default) or 0: every one
  *   onCorrupt        fail (the default), or skip, which counts what it skips

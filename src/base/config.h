@@ -11,6 +11,9 @@
       "A batch ends once its records have this many bytes, whatever their number.")                                    \
     X(RECORDS_THREADS, "records.threads", -1, -1, 256,                                                                 \
       "Threads that read and parse: -1 for one per core, 0 for the calling thread alone.")                             \
+    X(RECORDS_KEEP_BYTES, "records.keep_bytes", 128 << 20, 0, (int64_t)1 << 40,                                        \
+      "Without a schema, records are read while it is inferred if their batches take up to so many bytes, which are "  \
+      "kept until they are asked for. Otherwise files are read twice.")                                                \
     X(FS_AHEAD_BYTES, "fs.ahead_bytes", 4 << 20, 0, 1 << 30,                                                           \
       "Bytes that are read ahead of the parser, of each open file that is not local; 0: none.")                        \
     X(CLUSTER_BEAT_MS, "cluster.beat_ms", 1000, 10, 60000, "Milliseconds between the heartbeats of a node.")           \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/config.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -37,6 +38,7 @@ struct tfos__ahead {
     size_t count;  /* blocks that are filled */
     int64_t next;  /* what the thread reads next */
     int64_t limit; /* where it pauses */
+    int64_t over;  /* by how much the limit is raised when the reader has come to it */
     int jumps;     /* of the reader: what was begun before the last one is thrown away */
     bool quit;
     bool ended; /* behind the last block the file ends, or it cannot be read: */
@@ -56,6 +58,7 @@ tfos_status tfos__ahead_new(const tfos_file_system *system, void *file, tfos__ah
     ahead->file = file;
     ahead->block_bytes = (size_t)window / BLOCKS;
     ahead->limit = INT64_MAX;
+    ahead->over = FIRST_BYTES;
     pthread_mutex_init(&ahead->lock, NULL);
     pthread_cond_init(&ahead->room, NULL);
     tfos__condition_init(&ahead->filled);
@@ -76,12 +79,13 @@ static void fill_block(tfos__ahead *ahead)
     block *into = &ahead->ring[(ahead->head + ahead->count) % BLOCKS];
     int jumps = ahead->jumps;
     int64_t offset = ahead->next;
+    size_t bytes = (size_t)tfos__min_i64((int64_t)into->capacity, ahead->limit - offset);
     pthread_mutex_unlock(&ahead->lock);
 
     size_t got = 0;
     tfos_error error;
     tfos_status status =
-        ahead->system->read(ahead->system->context, ahead->file, offset, into->data, into->capacity, &got, &error);
+        ahead->system->read(ahead->system->context, ahead->file, offset, into->data, bytes, &got, &error);
 
     pthread_mutex_lock(&ahead->lock);
     if (jumps != ahead->jumps) {
@@ -208,7 +212,8 @@ static tfos_status take(tfos__ahead *ahead, int64_t offset, void *to, size_t byt
         jump(ahead, offset);
     }
     if (offset >= ahead->limit) {
-        ahead->limit = INT64_MAX; /* it was a guess, and was wrong */
+        ahead->limit = offset + ahead->over; /* usually the rest of one record; who goes on gets more and more */
+        ahead->over = tfos__min_i64(2 * ahead->over, (int64_t)1 << 40);
         pthread_cond_signal(&ahead->room);
     }
     TFOS_TRY(wait_for_block(ahead, error));

@@ -13,8 +13,6 @@
 #include "base/status.h"
 #include "record/shape.h"
 
-enum { MAX_FILLED_VALUES = 1 << 26 };
-
 typedef struct target {
     tfos__vector *vector; /* of the current batch */
     tfos__vector *leaf;   /* its innermost level */
@@ -38,6 +36,9 @@ struct tfos__decoder {
     bool nulls;     /* some column of this row is null */
     int64_t filled; /* values of this batch that stand for missing lists inside feature lists */
     pass_kind pass;
+    bool confirms;         /* see tfos__decoder_confirm */
+    bool confirms_some;    /* of the features */
+    bool confirms_example; /* an Example was asked for, and feature lists do not matter */
     size_t count;
     target *columns;
     tfos__joined joined;
@@ -110,6 +111,18 @@ int64_t tfos__decoder_rows(const tfos__decoder *decoder)
     return decoder->row;
 }
 
+void tfos__decoder_confirm(tfos__decoder *decoder, tfos_record_kind asked, bool some)
+{
+    decoder->confirms = true;
+    decoder->confirms_some = some;
+    decoder->confirms_example = asked == TFOS_RECORD_EXAMPLE;
+}
+
+static tfos_status not_confirmed(tfos_error *error)
+{
+    return tfos__fail(error, TFOS_MISMATCH, "the record has more than the schema says");
+}
+
 static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
 {
     TFOS_TRY(tfos__joined_check(&decoder->joined, error));
@@ -122,13 +135,21 @@ static tfos_status not_a_message(tfos__decoder *decoder, tfos_error *error)
 
 static tfos__printable shown(const target *column)
 {
-    return tfos__printable_of(column->field->name, strlen(column->field->name));
+    return tfos__printable_text(column->field->name);
 }
 
 static tfos_status name_column(const target *column, tfos_status status, tfos_error *error)
 {
     tfos__error_prefix(error, "column '%s'", shown(column).text);
     return status;
+}
+
+tfos_status tfos__fail_filled(int32_t length, tfos_error *error)
+{
+    return tfos__fail(error, TFOS_LIMIT,
+                      "missing lists of %d values would take more than %d values of a batch: declare the shape [null], "
+                      "or lower batch_rows",
+                      (int)length, TFOS__MOST_FILLED_VALUES);
 }
 
 /* ---- values ---- */
@@ -280,13 +301,13 @@ static tfos_status put_null(tfos__decoder *decoder, target *column, tfos__vector
         return end_row(column, level, 0, error); /* a list has no place for it */
     }
     if (level != column->vector && column->field->shape == TFOS_SHAPE_FIXED) {
+        if (decoder->confirms) {
+            return not_confirmed(error); /* such lists are not inferred to have a fixed length */
+        }
         decoder->filled += column->field->length;
-        if (decoder->filled > MAX_FILLED_VALUES) {
-            return tfos__fail(
-                error, TFOS_LIMIT,
-                "column '%s': missing lists of %d values would take more than %d values of a batch: declare the "
-                "shape [null], or lower batch_rows",
-                shown(column).text, (int)column->field->length, MAX_FILLED_VALUES);
+        if (decoder->filled > TFOS__MOST_FILLED_VALUES) {
+            tfos_status status = tfos__fail_filled(column->field->length, error);
+            return name_column(column, status, error);
         }
     }
     decoder->nulls = true;
@@ -435,6 +456,13 @@ static int32_t look_up(tfos__decoder *decoder, tfos__wire name, bool lists)
     return taken ? (int32_t)id : TFOS__NAME_UNKNOWN;
 }
 
+/* Whether a name that has not been met before goes with what the schema says of names. */
+static bool is_confirmed(const tfos__decoder *decoder, tfos__wire name, bool lists)
+{
+    int64_t id = tfos__schema_find(decoder->schema, name.at, (size_t)(name.end - name.at));
+    return id >= 0 ? decoder->columns[id].field->feature_list == lists : decoder->confirms_some;
+}
+
 /* Remembers what the name at this position is. */
 static void learn(tfos__decoder *decoder, size_t position, tfos__wire name, int32_t id, bool lists)
 {
@@ -482,6 +510,9 @@ static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool list
         }
         int32_t id = tfos__name_order_get(order, *position, name);
         if (id == TFOS__NAME_MISS) {
+            if (decoder->confirms && !is_confirmed(decoder, name, lists)) {
+                return not_confirmed(error);
+            }
             id = look_up(decoder, name, lists);
             learn(decoder, *position, name, id, lists);
         }
@@ -504,6 +535,9 @@ static tfos_status put_message(tfos__decoder *decoder, tfos__wire record, tfos_e
             return not_a_message(decoder, error);
         }
         bool lists = tag == TFOS__WIRE_TAG(2, TFOS__WIRE_BYTES);
+        if (lists && !sequence && decoder->confirms && !decoder->confirms_example) {
+            return not_confirmed(error);
+        }
         if (tag != TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES) && !(lists && sequence)) {
             if (!tfos__wire_skip(&record, tag)) {
                 return not_a_message(decoder, error);
@@ -549,7 +583,7 @@ static tfos_status put_row(tfos__decoder *decoder, const uint8_t *record, size_t
 {
     decoder->met = 0;
     decoder->nulls = false;
-    if (decoder->count == 0) {
+    if (decoder->count == 0 && !decoder->confirms) {
         return TFOS_OK; /* whoever wants no column counts rows: there is nothing to parse for that */
     }
     if (decoder->record_kind == TFOS_RECORD_BYTES) {

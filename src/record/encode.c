@@ -2,7 +2,7 @@
  *
  * Lengths come before what they measure, so a feature is sized first and written second; everything above it (entry,
  * map, message) is sized from that. Names and the bytes around them are the same for every row and are prepared once.
- */
+ * One number under a name, which is what most features are, is written by its shape (see shape.h). */
 #include "record/encode.h"
 
 #include <assert.h>
@@ -12,12 +12,13 @@
 #include "base/status.h"
 #include "base/wire.h"
 #include "column/vector.h"
-#include "record/example.h"
+#include "record/shape.h"
 
 typedef struct prepared {
     const tfos_field *field;
     tfos__feature_kind kind;
-    uint8_t *name; /* tag, length and bytes of the key */
+    tfos__shape shape; /* of one number; none for others */
+    uint8_t *name;     /* tag, length and bytes of the key */
     size_t name_bytes;
 } prepared;
 
@@ -39,7 +40,11 @@ static tfos_status prepare(prepared *column, const tfos_field *field, tfos_error
         return tfos__fail_memory(error, column->name_bytes);
     }
     column->name[0] = TFOS__WIRE_TAG(1, TFOS__WIRE_BYTES);
-    memcpy(tfos__wire_put_varint(column->name + 1, bytes), field->name, bytes);
+    uint8_t *text = tfos__wire_put_varint(column->name + 1, bytes);
+    memcpy(text, field->name, bytes);
+    if (field->shape == TFOS_SHAPE_SCALAR && !field->feature_list && column->kind != TFOS__FEATURE_BYTES) {
+        tfos__shape_make(&column->shape, (tfos__wire){text, text + bytes}, column->kind);
+    }
     return TFOS_OK;
 }
 
@@ -98,7 +103,7 @@ static run run_of(const tfos_vector *level, int64_t row)
     }
 }
 
-static int64_t integer_at(const tfos_vector *values, int64_t index)
+static inline int64_t integer_at(const tfos_vector *values, int64_t index)
 {
     switch (values->type) {
     case TFOS_TYPE_INT64:
@@ -225,7 +230,7 @@ static tfos_status check_doubles(const prepared *column, run values, int64_t row
             return tfos__fail(
                 error, TFOS_RANGE,
                 "column '%s', row %lld: the value %g does not fit the floats that a tf.train.Example holds",
-                tfos__printable_of(column->field->name, strlen(column->field->name)).text, (long long)row, from[i]);
+                tfos__printable_text(column->field->name).text, (long long)row, from[i]);
         }
     }
     return TFOS_OK;
@@ -285,22 +290,84 @@ static tfos_status append_feature_list(const prepared *column, const tfos_vector
     return TFOS_OK;
 }
 
-/* Room for the tag and length of a message whose length is not known yet: a length of at most 2^31 takes five bytes. */
-enum { MESSAGE_HEAD_BYTES = 6 };
+/* ---- one number ---- */
+
+/* Groups of seven bits, each in a byte of its own. Of numbers below 2^56. */
+static inline uint64_t spread(uint64_t number)
+{
+    number = (number & UINT64_C(0x000000000FFFFFFF)) | (number & UINT64_C(0x00FFFFFFF0000000)) << 4;
+    number = (number & UINT64_C(0x00003FFF00003FFF)) | (number & UINT64_C(0x0FFFC0000FFFC000)) << 2;
+    return (number & UINT64_C(0x007F007F007F007F)) | (number & UINT64_C(0x3F803F803F803F80)) << 1;
+}
+
+/* Room for an entry that is written by its shape: whole words, and the number behind them. */
+enum { SHAPED_BYTES = 8 * TFOS__SHAPE_WORDS + 8 };
+
+static inline uint8_t *write_shaped(uint8_t *to, const tfos__shape *shape, uint64_t number, size_t bytes)
+{
+    for (uint32_t i = 0; i < shape->words; i++) {
+        uint64_t word = shape->fixed[i] + bytes * shape->varying[i];
+        memcpy(to + 8 * (size_t)i, &word, sizeof word);
+    }
+    memcpy(to + shape->bytes, &number, sizeof number);
+    return to + shape->bytes + bytes;
+}
+
+/* Writes the feature of a row if it is one number, and none of those that are long or do not fit; else returns NULL. */
+static inline uint8_t *write_number(uint8_t *to, const prepared *column, const tfos_vector *vector, int64_t row)
+{
+    enum { LONG_BITS = 56 };
+    float real;
+    uint32_t bits;
+    if (column->shape.bytes == 0 || tfos__vector_is_null(vector, row)) {
+        return NULL;
+    }
+    if (column->kind == TFOS__FEATURE_INT64) {
+        uint64_t number = (uint64_t)integer_at(vector, row);
+        if (number >> LONG_BITS != 0) {
+            return NULL;
+        }
+        size_t bytes = tfos__wire_varint_bytes(number);
+        uint64_t more = UINT64_C(0x8080808080808080) & ((UINT64_C(1) << (8 * (bytes - 1))) - 1);
+        return write_shaped(to, &column->shape, spread(number) | more, bytes);
+    }
+    if (vector->type == TFOS_TYPE_FLOAT) {
+        real = ((const float *)vector->data)[row];
+    } else {
+        double value = ((const double *)vector->data)[row];
+        real = (float)value;
+        if (isfinite(value) && !isfinite(real)) {
+            return NULL;
+        }
+    }
+    memcpy(&bits, &real, sizeof bits);
+    return write_shaped(to, &column->shape, bits, sizeof bits);
+}
+
+/* ---- records ---- */
+
+/* The tag and length of a message whose length is not known yet, as they usually are: lengths of 128 to 16383. */
+enum { MESSAGE_HEAD_BYTES = 3, MOST_HEAD_BYTES = 6 };
 
 /* Appends the map of the features or, with `lists`, of the feature lists, as field 1 or 2 of the record. The length is
- * written in front when it is known, and the bytes are moved up to it: a few hundred bytes moved cost less than sizing
- * every feature twice. */
+ * written in front when it is known; where there is too much room for it, or too little, the bytes are moved: that
+ * costs less than sizing every feature twice. */
 static tfos_status append_map(const tfos__encoder *encoder, const tfos_batch *batch, int64_t row, bool lists,
                               tfos__buffer *out, tfos_error *error)
 {
     size_t start = out->size;
-    TFOS_TRY(tfos__buffer_reserve(out, start + MESSAGE_HEAD_BYTES, error));
+    TFOS_TRY(tfos__buffer_reserve(out, start + MOST_HEAD_BYTES, error));
     out->size += MESSAGE_HEAD_BYTES;
     for (size_t i = 0; i < encoder->count; i++) {
         const prepared *column = &encoder->columns[i];
         if (column->field->feature_list == lists) {
             const tfos_vector *vector = tfos_batch_column(batch, i);
+            TFOS_TRY(tfos__buffer_reserve(out, out->size + SHAPED_BYTES, error));
+            uint8_t *end = write_number(out->data + out->size, column, vector, row);
+            if (end != NULL) {
+                out->size = (size_t)(end - out->data);
+                continue;
+            }
             TFOS_TRY(lists ? append_feature_list(column, vector, row, out, error)
                            : append_feature(column, vector, row, out, error));
         }
@@ -314,10 +381,13 @@ static tfos_status append_map(const tfos__encoder *encoder, const tfos_batch *ba
         out->size = start;
         return TFOS_OK;
     }
-    uint8_t head[MESSAGE_HEAD_BYTES];
+    uint8_t head[MOST_HEAD_BYTES];
     head[0] = (uint8_t)TFOS__WIRE_TAG(lists ? 2 : 1, TFOS__WIRE_BYTES);
     size_t head_bytes = (size_t)(tfos__wire_put_varint(head + 1, bytes) - head);
-    memmove(out->data + start + head_bytes, out->data + start + MESSAGE_HEAD_BYTES, bytes);
+    if (head_bytes != MESSAGE_HEAD_BYTES) {
+        TFOS_TRY(tfos__buffer_reserve(out, start + head_bytes + bytes, error));
+        memmove(out->data + start + head_bytes, out->data + start + MESSAGE_HEAD_BYTES, bytes);
+    }
     memcpy(out->data + start, head, head_bytes);
     out->size = start + head_bytes + bytes;
     return TFOS_OK;

@@ -306,6 +306,7 @@ void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire n
 {
     tfos__name_slot *slot = &order->slots[position % TFOS__NAME_ORDER_SLOTS];
     size_t bytes = (size_t)(name.end - name.at);
+    order->passages[position % TFOS__NAME_ORDER_SLOTS] = (tfos__passage){0};
     if (bytes + 8 > sizeof slot->name) {
         slot->bytes = UINT32_MAX;
         return;
@@ -352,20 +353,66 @@ static inline const uint8_t *end_of_known(const tfos__name_slot *slot, const uin
     return one_value && at + value == behind ? behind : NULL;
 }
 
-void tfos__entries_pass(const tfos__name_order *order, tfos__wire *map, size_t *position)
+/* Whether the entry at `at` is as it was last. */
+static inline bool is_passage(const tfos__passage *passage, const uint8_t *at, const uint8_t *end)
+{
+    if (passage->bytes == 0 || passage->bytes > (size_t)(end - at)) {
+        return false;
+    }
+    uint64_t difference = ((tfos__load_u64(at) ^ passage->head[0]) & passage->masks[0]) |
+                          ((tfos__load_u64(at + 8) ^ passage->head[1]) & passage->masks[1]);
+    return difference == 0 && (passage->rest == 0 || memcmp(at + 8 * TFOS__PASSAGE_MASKS,
+                                                            &passage->head[TFOS__PASSAGE_MASKS], passage->rest) == 0);
+}
+
+/* Remembers the entry in [at, end), of this name. One whose length changes all the time is not worth it: a wrong guess
+ * costs more than to look. */
+static void learn_passage(tfos__passage *passage, const uint8_t *at, const uint8_t *end, size_t name, uint32_t call)
+{
+    enum { AROUND_BYTES = 6, SHORT_BYTES = 128 }; /* two tags and lengths before the name, one behind it */
+    enum { MOST_MISSES = 32, CALLS_OF_MISS = 8 }; /* a miss is forgotten after so many calls */
+    size_t bytes = (size_t)(end - at);
+    size_t head = name + AROUND_BYTES;
+    if (passage->misses == MOST_MISSES) {
+        return;
+    }
+    uint32_t forgotten = (call - passage->missed) / CALLS_OF_MISS;
+    passage->misses = (uint8_t)((passage->misses > forgotten ? passage->misses - forgotten : 0) + 1);
+    passage->missed = call;
+    passage->bytes = 0;
+    if (passage->misses == MOST_MISSES || bytes >= SHORT_BYTES || bytes < sizeof(uint64_t) ||
+        head > sizeof passage->head || at[1] != bytes - 2 || at[head - 1] != bytes - head) {
+        return; /* or a length has more bytes than it needs, so that the head does not tell all of it */
+    }
+    passage->bytes = (uint32_t)bytes;
+    memcpy(passage->head, at, head);
+    for (size_t i = 0; i < TFOS__PASSAGE_MASKS; i++) {
+        size_t used = head > 8 * i ? head - 8 * i : 0;
+        passage->masks[i] = used >= 8 ? UINT64_MAX : (UINT64_C(1) << (8 * used)) - 1;
+    }
+    passage->rest = (uint8_t)(head > 8 * TFOS__PASSAGE_MASKS ? head - 8 * TFOS__PASSAGE_MASKS : 0);
+}
+
+void tfos__entries_pass(tfos__name_order *order, tfos__wire *map, size_t *position)
 {
     const uint8_t *at = map->at;
     size_t here = *position;
-    while (at < map->end) {
+    order->calls++;
+    for (; at < map->end; here++) {
         size_t slot = here % TFOS__NAME_ORDER_SLOTS;
+        tfos__passage *passage = &order->passages[slot];
+        if (is_passage(passage, at, map->end)) {
+            at += passage->bytes;
+            continue;
+        }
         const uint8_t *next = tfos__name_order_at(order, slot) == TFOS__NAME_UNKNOWN
                                   ? end_of_known(&order->slots[slot], at, map->end)
                                   : NULL;
         if (next == NULL) {
             break;
         }
+        learn_passage(passage, at, next, order->slots[slot].bytes, order->calls);
         at = next;
-        here++;
     }
     map->at = at;
     *position = here;

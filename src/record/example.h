@@ -117,10 +117,25 @@ typedef struct tfos__name_slot {
 
 enum { TFOS__NAME_ORDER_SLOTS = 4096, TFOS__NAME_UNKNOWN = -1, TFOS__NAME_MISS = -2 };
 
+/* An entry that nobody wants, as it was last: its length, and all that comes before its value. As long as these stay
+ * the same, it is stepped over without waiting for its length to be read. */
+enum { TFOS__PASSAGE_WORDS = 5, TFOS__PASSAGE_MASKS = 2 };
+
+typedef struct tfos__passage {
+    uint32_t bytes;  /* of the entry; 0: not known */
+    uint32_t missed; /* the call in which it was last another one */
+    uint8_t misses;  /* of late */
+    uint8_t rest;    /* bytes of `head` behind the words that have masks */
+    uint64_t head[TFOS__PASSAGE_WORDS];
+    uint64_t masks[TFOS__PASSAGE_MASKS]; /* of the first words */
+} tfos__passage;
+
 /* Begins as zeros. It is large, and what is never looked at need not be touched: opening a small file must not cost
  * more than reading it. */
 typedef struct tfos__name_order {
     tfos__name_slot slots[TFOS__NAME_ORDER_SLOTS];
+    tfos__passage passages[TFOS__NAME_ORDER_SLOTS];
+    uint32_t calls; /* of tfos__entries_pass */
 } tfos__name_order;
 
 void tfos__name_order_put(tfos__name_order *order, size_t position, tfos__wire name, int32_t id);
@@ -157,6 +172,6 @@ static inline int32_t tfos__name_order_get(const tfos__name_order *order, size_t
 
 /* Steps over entries of a map whose names were not known at the same positions before: nothing of them is looked at but
  * their lengths and their names. Stops at any other, and at one that is not in the usual form. */
-void tfos__entries_pass(const tfos__name_order *order, tfos__wire *map, size_t *position);
+void tfos__entries_pass(tfos__name_order *order, tfos__wire *map, size_t *position);
 
 #endif

@@ -32,18 +32,13 @@ void tfos__findings_reset(tfos__findings *findings)
     free(findings->of);
 }
 
-static tfos__printable shown(const char *name)
-{
-    return tfos__printable_of(name, strlen(name));
-}
-
 static tfos_status fail_both(const char *name, tfos_error *error)
 {
     return tfos__fail(
         error, TFOS_MISMATCH,
         "feature '%s' is in the context of one record and in the feature lists of another (or of the same): "
         "rename one, or give a schema",
-        shown(name).text);
+        tfos__printable_text(name).text);
 }
 
 tfos_status tfos__findings_name(tfos__findings *findings, tfos__wire name, bool lists, int64_t *out, tfos_error *error)
@@ -83,8 +78,8 @@ static tfos_status fail_kinds(const char *name, const tfos__finding *first, tfos
 {
     return tfos__fail(error, TFOS_MISMATCH,
                       "feature '%s' changes its kind: %s at offset %lld of %s, %s at offset %lld of %s",
-                      shown(name).text, tfos__feature_kind_name(first->all.kind), (long long)first->offset, first->path,
-                      tfos__feature_kind_name(kind), (long long)offset, path);
+                      tfos__printable_text(name).text, tfos__feature_kind_name(first->all.kind),
+                      (long long)first->offset, first->path, tfos__feature_kind_name(kind), (long long)offset, path);
 }
 
 static tfos_status note_place(tfos__finding *finding, const char *path, int64_t offset, tfos_error *error)
@@ -116,6 +111,12 @@ tfos_status tfos__finding_settle(tfos__findings *findings, size_t index, tfos_er
         return TFOS_OK;
     }
     bool list = tfos_schema_field(findings->names, index)->feature_list;
+    if (finding->pending.other != TFOS__FEATURE_NONE) {
+        return tfos__fail(error, TFOS_MISMATCH, "feature '%s': a feature list holds both %s and %s",
+                          tfos__printable_text(tfos_schema_field(findings->names, index)->name).text,
+                          tfos__feature_kind_name(finding->pending.kind),
+                          tfos__feature_kind_name(finding->pending.other));
+    }
     if (finding->pending.kind == TFOS__FEATURE_NONE && !list) {
         return TFOS_OK; /* as if it were missing */
     }
@@ -325,10 +326,20 @@ static tfos_status restore(tfos__findings *to, json_object *feature, tfos_error 
                                 .text = truth(feature, "text"),
                                 .inner_null = truth(feature, "inner_null")};
     finding->present = number(feature, "present");
-    if (finding->present < 0 || finding->present > MOST_RECORDS) {
-        return fail_import("a feature is in a number of records that is none", error);
+    if (finding->present < 0 || finding->present > to->records) {
+        return fail_import("a feature is in more records than there are, or in less than none", error);
     }
     return note_place(finding, json_object_get_string(path), number(feature, "offset"), error);
+}
+
+/* Sums stay what can be imported. */
+static tfos_status check_sums(const tfos__findings *to, const tfos__findings *more, tfos_error *error)
+{
+    if (to->records > MOST_RECORDS - more->records || to->sequences > MOST_RECORDS - more->sequences) {
+        return tfos__fail(error, TFOS_LIMIT, "surveys of more than %lld records cannot be added up",
+                          (long long)MOST_RECORDS);
+    }
+    return TFOS_OK;
 }
 
 static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error *error)
@@ -340,7 +351,7 @@ static tfos_status restore_all(tfos__findings *to, json_object *root, tfos_error
     to->records = number(root, "records");
     to->sequences = number(root, "sequences");
     to->sampled = truth(root, "sampled");
-    if (to->records < 0 || to->records > MOST_RECORDS) {
+    if (to->records < 0 || to->records > MOST_RECORDS || to->sequences < 0 || to->sequences > MOST_RECORDS) {
         return fail_import("its number of records is none", error);
     }
     for (size_t i = 0; i < json_object_array_length(features); i++) {
@@ -366,6 +377,7 @@ tfos_status tfos__findings_import(tfos__findings *to, const char *text, size_t b
     tfos__findings *more = calloc(1, sizeof *more); /* too large for the stacks that others give us */
     status = more != NULL ? tfos__findings_init(more, error) : tfos__fail_memory(error, sizeof *more);
     status = status == TFOS_OK ? restore_all(more, root, error) : status;
+    status = status == TFOS_OK ? check_sums(to, more, error) : status;
     status = status == TFOS_OK ? tfos__findings_join(to, more, error) : status;
     if (more != NULL) {
         tfos__findings_reset(more);

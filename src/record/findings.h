@@ -13,8 +13,9 @@ typedef struct tfos__said {
     tfos__feature_kind kind;
     int64_t least; /* values */
     int64_t most;
-    bool text;       /* all bytes are valid UTF-8 */
-    bool inner_null; /* a feature list has a feature without a kind */
+    bool text;                /* all bytes are valid UTF-8 */
+    bool inner_null;          /* a feature list has a feature without a kind */
+    tfos__feature_kind other; /* … or features of another kind, besides: NONE if it has not */
 } tfos__said;
 
 typedef struct tfos__finding {
@@ -68,6 +69,11 @@ tfos_status tfos__findings_schema(const tfos__findings *findings, const char *pl
 /* As JSON, and back, to be joined. */
 tfos_status tfos__findings_export(const tfos__findings *findings, char **out, tfos_error *error);
 tfos_status tfos__findings_import(tfos__findings *to, const char *text, size_t bytes, tfos_error *error);
+
+/* infer.c: the schema that the first records alone would have, as if there were no others: a guess. NOT_FOUND if some
+ * feature of theirs has not shown its kind. */
+tfos_status tfos__schema_guess(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                               tfos_error *error);
 
 /* infer.c: the schema of those columns alone that the options name; what no record has is missing from it. */
 tfos_status tfos__schema_infer_columns(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,

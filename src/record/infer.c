@@ -12,15 +12,11 @@ typedef struct inference_state {
     tfos_record_kind asked;
     tfos_on_corrupt on_corrupt;
     int64_t sample_left; /* -1: all */
+    int64_t bytes_left;  /* of a sample */
     int threads;
     int count; /* of per_thread: at least 1 */
     tfos__findings *per_thread;
 } inference_state;
-
-static tfos__printable shown(const char *name)
-{
-    return tfos__printable_of(name, strlen(name));
-}
 
 /* ---- one record ---- */
 
@@ -101,8 +97,8 @@ static tfos_status hear_feature_list(tfos__wire value, bool text, tfos__said *ou
         }
         inner.inner_null = inner.kind == TFOS__FEATURE_NONE;
         if (!inner.inner_null && out->kind != TFOS__FEATURE_NONE && inner.kind != out->kind) {
-            return tfos__fail(error, TFOS_MISMATCH, "a feature list holds both %s and %s",
-                              tfos__feature_kind_name(out->kind), tfos__feature_kind_name(inner.kind));
+            out->other = inner.kind;
+            continue;
         }
         tfos__said_add(out, &inner);
     }
@@ -128,8 +124,10 @@ static inline bool hear_one_number(const tfos__finding *finding, tfos__wire valu
 /* Whether what is pending would change the kind. It is judged when the record ends: the name may come once more. */
 static bool contradicts(const tfos__finding *finding)
 {
-    return !finding->pending_quick && finding->pending.kind != TFOS__FEATURE_NONE &&
-           finding->all.kind != TFOS__FEATURE_NONE && finding->pending.kind != finding->all.kind;
+    const tfos__said *said = &finding->pending;
+    bool changes =
+        said->kind != TFOS__FEATURE_NONE && finding->all.kind != TFOS__FEATURE_NONE && said->kind != finding->all.kind;
+    return !finding->pending_quick && (changes || said->other != TFOS__FEATURE_NONE);
 }
 
 /* Counts what an earlier record said of a feature, now that another speaks of it. */
@@ -188,15 +186,10 @@ static tfos_status hear_entry(tfos__findings *findings, size_t span, tfos__wire 
         /* Nothing to note but that it is there; and from now on it can be told by its shape. */
         tfos__shape_make(&findings->shapes[position % TFOS__NAME_ORDER_SLOTS], name, finding->all.kind);
     } else if (lists) {
-        tfos_status status = hear_feature_list(value, finding->all.text, &finding->pending, error);
-        if (status == TFOS_MISMATCH) {
-            tfos__error_prefix(error, "feature '%s'",
-                               shown(tfos_schema_field(findings->names, (size_t)index)->name).text);
-        }
-        TFOS_TRY(status);
+        TFOS_TRY(hear_feature_list(value, finding->all.text, &finding->pending, error));
     } else if (!hear_feature(value, finding->all.text, &finding->pending)) {
         return tfos__fail(error, TFOS_CORRUPT, "the record is no tf.train.Example: the feature '%s' does not parse",
-                          shown(tfos_schema_field(findings->names, (size_t)index)->name).text);
+                          tfos__printable_text(tfos_schema_field(findings->names, (size_t)index)->name).text);
     }
     note_pending(findings, finding, span);
     findings->conflict = findings->conflict || contradicts(finding);
@@ -321,7 +314,9 @@ static tfos_status hear_chunk(void *context, int thread, tfos__chunk *chunk, voi
     TFOS_TRY(tfos__findings_settle(findings, error));
     if (inference->sample_left >= 0) {
         inference->sample_left -= (int64_t)chunk->good;
-        *result = inference->sample_left == 0 ? inference : NULL; /* enough: wakes the consumer */
+        inference->bytes_left -= (int64_t)chunk->data.size;
+        bool enough = inference->sample_left == 0 || inference->bytes_left <= 0;
+        *result = enough ? inference : NULL; /* wakes the consumer */
     }
     return TFOS_OK;
 }
@@ -402,14 +397,16 @@ static tfos_status make_findings(inference_state *inference, const tfos_schema *
     return TFOS_OK;
 }
 
+/* `most_bytes` bounds a sample. */
 static tfos_status survey_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
-                                const tfos_schema *wanted, tfos_error *error)
+                                const tfos_schema *wanted, int64_t most_bytes, tfos_error *error)
 {
     int32_t threads = options->threads;
     TFOS_TRY(tfos__scan_threads(&threads, error));
     inference_state inference = {.asked = survey->record,
                                  .on_corrupt = options->on_corrupt,
                                  .sample_left = options->infer_records > 0 ? options->infer_records : -1,
+                                 .bytes_left = most_bytes,
                                  .threads = threads,
                                  .count = tfos__scan_workers(threads)};
     TFOS_TRY(tfos__file_system_take(options->files, &inference.files, error));
@@ -443,8 +440,8 @@ static tfos_status want(const tfos_read_options *options, tfos_schema **out, tfo
     return TFOS_OK;
 }
 
-tfos_status tfos_survey_add_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
-                                  tfos_error *error)
+static tfos_status add_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
+                             int64_t most_bytes, tfos_error *error)
 {
     tfos_read_options taken;
     tfos_schema *wanted = NULL;
@@ -455,9 +452,15 @@ tfos_status tfos_survey_add_files(tfos_survey *survey, const tfos_paths *paths, 
                           (long long)taken.infer_records);
     }
     tfos_status status = want(&taken, &wanted, error);
-    status = status == TFOS_OK ? survey_files(survey, paths, &taken, wanted, error) : status;
+    status = status == TFOS_OK ? survey_files(survey, paths, &taken, wanted, most_bytes, error) : status;
     tfos_schema_free(wanted);
     return status;
+}
+
+tfos_status tfos_survey_add_files(tfos_survey *survey, const tfos_paths *paths, const tfos_read_options *options,
+                                  tfos_error *error)
+{
+    return add_files(survey, paths, options, INT64_MAX, error);
 }
 
 tfos_status tfos_survey_add(tfos_survey *survey, const char *exported, size_t bytes, tfos_error *error)
@@ -498,6 +501,34 @@ tfos_status tfos__schema_infer_columns(const tfos_paths *paths, const tfos_read_
         status = tfos_survey_schema(survey, (const char *)place.data, out, error);
     }
     tfos__buffer_reset(&place);
+    tfos_survey_free(survey);
+    return status;
+}
+
+static bool all_kinds_known(const tfos__findings *findings)
+{
+    for (size_t i = 0; i < tfos_schema_field_count(findings->names); i++) {
+        if (findings->of[i].all.most < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+tfos_status tfos__schema_guess(const tfos_paths *paths, const tfos_read_options *options, tfos_schema **out,
+                               tfos_error *error)
+{
+    enum { GUESS_RECORDS = 1000, GUESS_BYTES = 4 << 20 };
+    tfos_read_options sample = *options;
+    tfos_survey *survey;
+    sample.infer_records = GUESS_RECORDS;
+    TFOS_TRY(tfos_survey_new(options->record, &survey, error));
+    tfos_status status = add_files(survey, paths, &sample, GUESS_BYTES, error);
+    survey->all.sampled = false;
+    if (status == TFOS_OK && !all_kinds_known(&survey->all)) {
+        status = tfos__fail(error, TFOS_NOT_FOUND, "the kind of a feature does not show");
+    }
+    status = status == TFOS_OK ? tfos_survey_schema(survey, paths->path[0], out, error) : status;
     tfos_survey_free(survey);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "column/batch.h"
 #include "column/schema.h"
 #include "record/base64.h"
+#include "record/decode.h"
 #include "record/json_scan.h"
 
 struct tfos__json_reader {
@@ -15,6 +16,7 @@ struct tfos__json_reader {
     tfos__json_scan scan;
     tfos__text_batches batches;
     tfos__buffer scratch; /* of base64 */
+    int64_t filled;       /* values of the batch that stand for missing lists */
 };
 
 static tfos_status fail_kind(const tfos__vector *vector, json_object *value, tfos_error *error)
@@ -91,8 +93,22 @@ static tfos_status push_leaf(tfos__json_reader *reader, tfos__vector *leaf, json
     return push_int(leaf, value, error);
 }
 
-/* Lists nest as deep as the column's levels, which are three at most. */
-static tfos_status push_value(tfos__json_reader *reader, tfos__vector *vector, json_object *value, tfos_error *error)
+/* A null in a feature list. */
+static tfos_status push_gap(tfos__json_reader *reader, tfos__vector *vector, tfos_error *error)
+{
+    if (vector->view.layout == TFOS_LAYOUT_FIXED_LIST) {
+        reader->filled += vector->view.list_length;
+        if (reader->filled > TFOS__MOST_FILLED_VALUES) {
+            return tfos__fail_filled(vector->view.list_length, error);
+        }
+    }
+    return tfos__vector_push_null(vector, error);
+}
+
+/* Lists nest as deep as the column's levels, which are three at most. With `gaps`, a null in the list is a feature of
+ * no kind. */
+static tfos_status push_value(tfos__json_reader *reader, tfos__vector *vector, json_object *value, bool gaps,
+                              tfos_error *error)
 {
     if (vector->child == NULL) {
         return push_leaf(reader, vector, value, error);
@@ -102,7 +118,9 @@ static tfos_status push_value(tfos__json_reader *reader, tfos__vector *vector, j
     }
     size_t count = json_object_array_length(value);
     for (size_t i = 0; i < count; i++) {
-        TFOS_TRY(push_value(reader, vector->child, json_object_array_get_idx(value, i), error));
+        json_object *element = json_object_array_get_idx(value, i);
+        TFOS_TRY(gaps && element == NULL ? push_gap(reader, vector->child, error)
+                                         : push_value(reader, vector->child, element, false, error));
     }
     return tfos__vector_push_list(vector, error);
 }
@@ -115,7 +133,7 @@ static tfos_status push_row(tfos__json_reader *reader, tfos_batch *batch, tfos_e
         bool there = json_object_object_get_ex(reader->scan.object, field->name, &value);
         tfos_status status;
         if (value != NULL) {
-            status = push_value(reader, tfos__batch_vector(batch, i), value, error);
+            status = push_value(reader, tfos__batch_vector(batch, i), value, field->feature_list, error);
         } else if (field->nullable) {
             status = tfos__vector_push_null(tfos__batch_vector(batch, i), error);
         } else {
@@ -124,7 +142,7 @@ static tfos_status push_row(tfos__json_reader *reader, tfos_batch *batch, tfos_e
         }
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "%s: line %lld, column '%s'", reader->text->name, (long long)reader->scan.line,
-                               tfos__printable_of(field->name, strlen(field->name)).text);
+                               tfos__printable_text(field->name).text);
             return status;
         }
     }
@@ -135,6 +153,7 @@ static tfos_status read_rows(void *context, tfos_batch *batch, int64_t *rows, tf
 {
     tfos__json_reader *reader = context;
     int64_t bytes = 0;
+    reader->filled = 0;
     while (*rows < reader->batch_rows && bytes < reader->batch_bytes) {
         tfos_status status = tfos__json_scan_next(&reader->scan, reader->text, error);
         if (status == TFOS_END) {

@@ -6,6 +6,8 @@
 enum { SAW_INT = 1, SAW_BIG = 2, SAW_REAL = 4, SAW_SPECIAL = 8, SAW_STRING = 16, SAW_BOOL = 32 };
 enum { SAW_NUMBER = SAW_INT | SAW_BIG | SAW_REAL };
 
+static const char null_in_list[] = "null inside an array: a list has no missing values";
+
 /* A value is a scalar, a list or a list of lists: depth 0, 1 or 2. */
 enum { MAX_DEPTH = 2 };
 
@@ -15,6 +17,7 @@ typedef struct json_column {
     int64_t rows;     /* that have a value */
     int64_t shortest; /* innermost list; -1 before the first */
     int64_t longest;
+    int64_t gaps_line; /* the first with an array of nothing but nulls, which only an array of arrays may be; 0: none */
 } json_column;
 
 struct tfos__json_survey {
@@ -101,7 +104,7 @@ static tfos_status look_at_scalar(json_column *column, json_object *value, tfos_
         saw = tfos__json_is_special(value, &real) ? SAW_SPECIAL : SAW_STRING;
         break;
     case json_type_null:
-        return tfos__fail(error, TFOS_MISMATCH, "null inside an array: a list has no missing values");
+        return tfos__fail(error, TFOS_MISMATCH, "%s", null_in_list);
     case json_type_object:
         return tfos__fail(error, TFOS_UNSUPPORTED,
                           "an object inside a row: expected numbers, strings, true, false or arrays "
@@ -117,7 +120,8 @@ static tfos_status look_at_scalar(json_column *column, json_object *value, tfos_
     return TFOS_OK;
 }
 
-/* Notes the values of one array level; an array whose first element is an array is a list of lists. */
+/* Notes the values of one array level. A null among lists is a feature of no kind; lists beside it have any length, as
+ * where rows are missing. */
 static tfos_status look_at_list(json_column *column, json_object *list, int depth, tfos_error *error)
 {
     size_t count = json_object_array_length(list);
@@ -132,6 +136,8 @@ static tfos_status look_at_list(json_column *column, json_object *list, int dept
             TFOS_TRY(look_at_scalar(column, element, error));
         } else if (json_object_is_type(element, json_type_array)) {
             TFOS_TRY(look_at_list(column, element, depth - 1, error));
+        } else if (element == NULL) {
+            column->shortest = 0;
         } else {
             return tfos__fail(error, TFOS_MISMATCH, "expected an array of arrays, found %s in it",
                               tfos__json_kind(element));
@@ -140,13 +146,26 @@ static tfos_status look_at_list(json_column *column, json_object *list, int dept
     return TFOS_OK;
 }
 
+/* How many nulls an array begins with. */
+static size_t count_gaps(json_object *list)
+{
+    size_t count = json_object_array_length(list);
+    size_t first = 0;
+    while (first < count && json_object_array_get_idx(list, first) == NULL) {
+        first++;
+    }
+    return first;
+}
+
+/* An array whose first element, nulls apart, is an array is a list of lists. */
 static int depth_of(json_object *value)
 {
     if (!json_object_is_type(value, json_type_array)) {
         return 0;
     }
-    bool nested = json_object_array_length(value) > 0 &&
-                  json_object_is_type(json_object_array_get_idx(value, 0), json_type_array);
+    size_t first = count_gaps(value);
+    bool nested = first < json_object_array_length(value) &&
+                  json_object_is_type(json_object_array_get_idx(value, first), json_type_array);
     return nested ? 2 : 1;
 }
 
@@ -155,12 +174,19 @@ static const char *depth_name(int depth)
     return depth == 0 ? "a single value" : depth == 1 ? "an array" : "an array of arrays";
 }
 
-static tfos_status look_at_value(json_column *column, json_object *value, tfos_error *error)
+static tfos_status look_at_value(json_column *column, json_object *value, int64_t line, tfos_error *error)
 {
     int depth = depth_of(value);
-    bool empty = depth == 1 && json_object_array_length(value) == 0;
+    bool no_list = depth == 1 && count_gaps(value) == json_object_array_length(value);
+    bool empty = no_list && json_object_array_length(value) == 0;
     if (empty && column->depth == 2) {
         /* No lists at all: says nothing about their length. */
+        column->rows++;
+        return TFOS_OK;
+    }
+    if (no_list && !empty && (column->depth != 1 || column->longest == 0) && column->depth != 0) {
+        /* Lists that are missing, if others are lists. */
+        column->gaps_line = column->gaps_line > 0 ? column->gaps_line : line;
         column->rows++;
         return TFOS_OK;
     }
@@ -185,11 +211,11 @@ static tfos_status look_at_object(tfos__json_survey *survey, const char *file, t
         json_column *column = NULL;
         tfos_status status = find_column(survey, name, &column, error);
         if (status == TFOS_OK && value != NULL) {
-            status = look_at_value(column, value, error);
+            status = look_at_value(column, value, survey->scan.line, error);
         }
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "%s: line %lld, column '%s'", file, (long long)survey->scan.line,
-                               tfos__printable_of(name, strlen(name)).text);
+                               tfos__printable_text(name).text);
             return status;
         }
     }
@@ -235,12 +261,16 @@ static tfos_status add_column(const tfos__json_survey *survey, size_t index, tfo
     const json_column *column = &survey->columns[index];
     tfos_field field = {.name = tfos_schema_field(survey->names, index)->name};
     TFOS_TRY(type_of(column, field.name, &field.type, error));
+    if (column->gaps_line > 0 && column->depth != 2) {
+        return tfos__fail(error, TFOS_MISMATCH, "line %lld, column '%s': %s", (long long)column->gaps_line,
+                          tfos__printable_text(field.name).text, null_in_list);
+    }
     field.nullable = column->rows < survey->rows;
     field.feature_list = column->depth == 2;
     if (column->depth > 0) {
         /* A missing row of a fixed list takes as much memory as one that is there: with gaps, lists have any length. */
         bool gaps = field.nullable && !field.feature_list;
-        bool fixed = column->shortest == column->longest && column->longest > 0 && !gaps &&
+        bool fixed = column->shortest == column->longest && column->longest > 0 && !gaps && column->gaps_line == 0 &&
                      column->longest <= TFOS_SCHEMA_MAX_LENGTH;
         field.shape = fixed ? TFOS_SHAPE_FIXED : TFOS_SHAPE_RAGGED;
         field.length = fixed ? (int32_t)column->longest : 0;

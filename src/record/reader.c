@@ -1,4 +1,10 @@
-/* Reader: a scan whose work is decoding, and whose results are batches. */
+/* Reader: a scan whose work is decoding, and whose results are batches.
+ *
+ * Where no schema is given, it is a property of all records, so they are all looked at before the first batch is handed
+ * out. They are decoded on that occasion, by the schema that the first of them have, and the batches kept: should every
+ * record bear that schema out, there is nothing left to read. That is done where it pays: to fill memory that was never
+ * used before costs more than to look at values twice, but less than to inflate them twice, or to step twice over what
+ * nobody has asked for. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,6 +31,14 @@ struct tfos_reader {
     tfos__decoder **decoders; /* one for each thread */
     tfos__scan *scan;
     pthread_mutex_t next_lock; /* callers of tfos_reader_next take turns */
+    tfos_batch **kept;         /* batches that were read on opening; those that were handed out are NULL */
+    size_t kept_count;
+    size_t kept_capacity;
+    atomic_size_t kept_next;
+    atomic_llong kept_rows; /* of those handed out */
+    atomic_bool cancelled;
+    atomic_llong read_bytes; /* of records, as they are when nothing is compressed */
+    atomic_bool inflates;
 };
 
 static const tfos_read_options defaults = {.record = TFOS_RECORD_AUTO,
@@ -144,6 +158,9 @@ static tfos_status decode_chunk(void *context, int thread, tfos__chunk *chunk, v
     tfos_reader *reader = context;
     tfos__decoder *decoder = reader->decoders[thread];
     tfos_batch *batch;
+    atomic_fetch_add_explicit(&reader->read_bytes, (long long)chunk->data.size, memory_order_relaxed);
+    atomic_store_explicit(&reader->inflates, chunk->segment_count > 0 && chunk->segments[0].compressed,
+                          memory_order_relaxed);
     TFOS_TRY(tfos__batch_take(reader->pool, &batch, error));
     tfos_status status = tfos__decoder_begin(decoder, batch, (int64_t)chunk->span_count, error);
     if (status == TFOS_OK) {
@@ -173,12 +190,9 @@ static void drop_batch(void *context, void *result)
 
 /* ---- life ---- */
 
-static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, const tfos_read_options *options,
-                              tfos_error *error)
+/* Begins to read by the schema; with `confirms`, which the records must bear out. */
+static tfos_status start(tfos_reader *reader, const tfos_read_options *options, bool confirms, tfos_error *error)
 {
-    TFOS_TRY(copy_paths(paths, &reader->paths, error));
-    TFOS_TRY(tfos__file_system_take(options->files, &reader->files, error));
-    TFOS_TRY(choose_schema(reader->paths, options, &reader->schema, error));
     int threads = options->threads;
     TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
     int count = tfos__scan_workers(threads);
@@ -188,6 +202,9 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
     }
     for (; reader->decoder_count < count; reader->decoder_count++) {
         TFOS_TRY(tfos__decoder_new(reader->schema, &reader->decoders[reader->decoder_count], error));
+        if (confirms) {
+            tfos__decoder_confirm(reader->decoders[reader->decoder_count], options->record, options->columns != NULL);
+        }
     }
     tfos__scan_options scan_options = {
         .source = {.served = &reader->files,
@@ -205,6 +222,100 @@ static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, cons
     return tfos__scan_open(reader->paths, &scan_options, &work, &reader->scan, error);
 }
 
+/* Ends what start has begun, whether or not it succeeded. */
+static void stop(tfos_reader *reader)
+{
+    tfos__scan_close(reader->scan);
+    reader->scan = NULL;
+    for (; reader->kept_count > 0; reader->kept_count--) {
+        tfos_batch_free(reader->kept[reader->kept_count - 1]);
+    }
+    for (; reader->decoder_count > 0; reader->decoder_count--) {
+        tfos__decoder_free(reader->decoders[reader->decoder_count - 1]);
+    }
+    free(reader->decoders);
+    reader->decoders = NULL;
+    tfos__batch_pool_free(reader->pool);
+    reader->pool = NULL;
+    tfos_schema_free(reader->schema);
+    reader->schema = NULL;
+}
+
+/* Whether it pays to keep all batches, after some of them, of so many bytes: they are a small part of what is read. */
+static bool pays(const tfos_reader *reader, int64_t bytes, int64_t most_bytes)
+{
+    enum { SMALL_PART = 8 };
+    tfos_progress progress;
+    tfos__scan_progress(reader->scan, &progress);
+    double part = (double)progress.done_bytes / (double)progress.total_bytes;
+    bool small = bytes <= atomic_load(&reader->read_bytes) / SMALL_PART || atomic_load(&reader->inflates);
+    return small && (double)bytes <= (double)most_bytes * part;
+}
+
+/* Reads everything. LIMIT if that is more than is to be kept. */
+static tfos_status keep_all(tfos_reader *reader, int64_t most_bytes, tfos_error *error)
+{
+    int64_t bytes = 0;
+    for (;;) {
+        void *result = NULL;
+        tfos_status status =
+            tfos__array_reserve(&reader->kept, reader->kept_count, &reader->kept_capacity, sizeof *reader->kept, error);
+        status = status == TFOS_OK ? tfos__scan_next(reader->scan, &result, error) : status;
+        if (status != TFOS_OK) {
+            return status == TFOS_END ? TFOS_OK : status;
+        }
+        reader->kept[reader->kept_count++] = result;
+        bytes += (int64_t)tfos_batch_bytes(result);
+        if (!pays(reader, bytes, most_bytes)) {
+            return tfos__fail(error, TFOS_LIMIT, "the batches would take more than %lld bytes", (long long)most_bytes);
+        }
+    }
+}
+
+static tfos_status guess_schema(tfos_reader *reader, const tfos_read_options *options, tfos_error *error)
+{
+    tfos_schema *guess;
+    TFOS_TRY(tfos__schema_guess(reader->paths, options, &guess, error));
+    return select_columns(guess, options, &reader->schema, error);
+}
+
+/* Reads everything while it finds out the schema; false where that does not go. Whatever is wrong is left to be told by
+ * who does one after the other, but for the wish to stop. */
+static tfos_status read_at_once(tfos_reader *reader, const tfos_read_options *options, bool *done, tfos_error *error)
+{
+    int64_t most_bytes;
+    *done = false;
+    TFOS_TRY(tfos__setting_number(TFOS__SETTING_RECORDS_KEEP_BYTES, NULL, &most_bytes, error));
+    bool infers = options->schema == NULL && options->record != TFOS_RECORD_BYTES && options->infer_records == 0;
+    bool some = options->columns != NULL;
+    if (!infers || (some && options->column_count == 0) || options->on_corrupt == TFOS_ON_CORRUPT_SKIP ||
+        most_bytes == 0 || tfos__paths_check_twice(reader->paths, NULL) != TFOS_OK) {
+        return TFOS_OK;
+    }
+    tfos_status status = guess_schema(reader, options, error);
+    status = status == TFOS_OK ? start(reader, options, true, error) : status;
+    status = status == TFOS_OK ? keep_all(reader, most_bytes, error) : status;
+    *done = status == TFOS_OK;
+    if (!*done) {
+        stop(reader);
+    }
+    return status == TFOS_CANCELLED ? status : TFOS_OK;
+}
+
+static tfos_status open_parts(tfos_reader *reader, const tfos_paths *paths, const tfos_read_options *options,
+                              tfos_error *error)
+{
+    bool done;
+    TFOS_TRY(copy_paths(paths, &reader->paths, error));
+    TFOS_TRY(tfos__file_system_take(options->files, &reader->files, error));
+    TFOS_TRY(read_at_once(reader, options, &done, error));
+    if (done) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(choose_schema(reader->paths, options, &reader->schema, error));
+    return start(reader, options, false, error);
+}
+
 tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *options, tfos_reader **out,
                              tfos_error *error)
 {
@@ -216,6 +327,11 @@ tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *o
         return tfos__fail_memory(error, sizeof *reader);
     }
     atomic_init(&reader->references, 1);
+    atomic_init(&reader->kept_next, 0);
+    atomic_init(&reader->kept_rows, 0);
+    atomic_init(&reader->cancelled, false);
+    atomic_init(&reader->read_bytes, 0);
+    atomic_init(&reader->inflates, false);
     pthread_mutex_init(&reader->next_lock, NULL);
     reader->on_corrupt = settled.on_corrupt;
     tfos_status status = open_parts(reader, paths, &settled, error);
@@ -232,9 +348,28 @@ const tfos_schema *tfos_reader_schema(const tfos_reader *reader)
     return reader->schema;
 }
 
-tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *error)
+/* The next of the batches that were kept, or of those that are read. */
+static tfos_status next_batch(tfos_reader *reader, tfos_batch **out, tfos_error *error)
 {
     void *result = NULL;
+    size_t next = atomic_load(&reader->kept_next);
+    if (next == reader->kept_count) {
+        TFOS_TRY(tfos__scan_next(reader->scan, &result, error));
+        *out = result;
+        return TFOS_OK;
+    }
+    if (atomic_load(&reader->cancelled)) {
+        return tfos__fail(error, TFOS_CANCELLED, "reading was cancelled");
+    }
+    *out = reader->kept[next];
+    reader->kept[next] = NULL;
+    atomic_fetch_add(&reader->kept_rows, (long long)tfos_batch_rows(*out));
+    atomic_store(&reader->kept_next, next + 1);
+    return TFOS_OK;
+}
+
+tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *error)
+{
     if (!tfos__scan_is_mine(reader->scan)) {
         return tfos__fail(
             error, TFOS_INVALID,
@@ -242,10 +377,9 @@ tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *
             "reader in this process, or use threads=0");
     }
     pthread_mutex_lock(&reader->next_lock);
-    tfos_status status = tfos__scan_next(reader->scan, &result, error);
+    tfos_status status = next_batch(reader, out, error);
     pthread_mutex_unlock(&reader->next_lock);
     if (status == TFOS_OK) {
-        *out = result;
         tfos__scan_count_memory(reader->scan, -(int64_t)tfos_batch_bytes(*out));
     }
     return status;
@@ -254,10 +388,16 @@ tfos_status tfos_reader_next(tfos_reader *reader, tfos_batch **out, tfos_error *
 void tfos_reader_progress(const tfos_reader *reader, tfos_progress *out)
 {
     tfos__scan_progress(reader->scan, out);
+    size_t next = atomic_load(&reader->kept_next);
+    if (next < reader->kept_count) {
+        out->records = atomic_load(&reader->kept_rows);
+        out->done_bytes = (int64_t)((double)out->done_bytes * (double)next / (double)reader->kept_count);
+    }
 }
 
 void tfos_reader_cancel(tfos_reader *reader)
 {
+    atomic_store(&reader->cancelled, true);
     tfos__scan_cancel(reader->scan);
 }
 
@@ -275,13 +415,8 @@ void tfos_reader_close(tfos_reader *reader)
     if (reader->scan != NULL && !tfos__scan_is_mine(reader->scan)) {
         return; /* in a forked child: what threads may hold locked is left as it is */
     }
-    tfos__scan_close(reader->scan);
-    for (int i = 0; i < reader->decoder_count; i++) {
-        tfos__decoder_free(reader->decoders[i]);
-    }
-    free(reader->decoders);
-    tfos__batch_pool_free(reader->pool);
-    tfos_schema_free(reader->schema);
+    stop(reader);
+    free(reader->kept);
     tfos_paths_free(reader->paths);
     pthread_mutex_destroy(&reader->next_lock);
     free(reader);

@@ -52,6 +52,7 @@ struct tfos__scan {
     bool consumer_waits;
     int under_way;
     int limit;
+    int reserved; /* of these, for the group whose results come next */
     bool stopping;
     tfos__chunk *spare[MAX_THREADS * 2 + 8];
     int spare_count;
@@ -188,6 +189,24 @@ static void wake_consumer(tfos__scan *scan)
     }
 }
 
+static int64_t under_way_of(const file_group *group)
+{
+    return group->taken - group->handed + group->busy;
+}
+
+/* With the lock held: whether one more chunk of a group may be under way. What is made ahead of other groups, while a
+ * thread makes a chunk of the first, has to wait for that one's end: it may not take all the places, or the threads
+ * would be left with one chunk at a time. */
+static bool has_room(const tfos__scan *scan, size_t index)
+{
+    if (!scan->options.ordered) {
+        return scan->under_way < scan->limit;
+    }
+    int64_t front = under_way_of(&scan->groups[scan->front]);
+    return index == scan->front ? front < scan->reserved || scan->under_way < scan->limit
+                                : scan->under_way - front < scan->limit - scan->reserved;
+}
+
 /* With the lock held: the first group that has something to do, or NULL. */
 static file_group *find_work(tfos__scan *scan)
 {
@@ -198,8 +217,7 @@ static file_group *find_work(tfos__scan *scan)
             continue;
         }
         open++;
-        bool awaited = scan->options.ordered && i == scan->front && group->taken == group->handed;
-        if (!group->busy && (scan->under_way < scan->limit || awaited)) {
+        if (!group->busy && has_room(scan, i)) {
             return group;
         }
     }
@@ -525,6 +543,7 @@ static tfos_status make_groups(tfos__scan *scan, tfos_error *error)
 static tfos_status start_threads(tfos__scan *scan, int count, tfos_error *error)
 {
     scan->limit = 2 * count + 1;
+    scan->reserved = count + 1;
     scan->threads = calloc((size_t)count + 1, sizeof *scan->threads);
     if (scan->threads == NULL) {
         return tfos__fail_memory(error, (size_t)count * sizeof *scan->threads);

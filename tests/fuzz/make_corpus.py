@@ -1,5 +1,5 @@
 """Makes the seeds of the fuzz targets of records: tests/fuzz/corpus/{framing,example,sequence,index,schema_json,
-spark_rows}.
+spark_rows,survey}.
 
 Run it after a change to what an input means: python3 tests/fuzz/make_corpus.py. Seeds that a fuzzer found (their names
 begin with "found_") are kept.
@@ -269,8 +269,32 @@ def spark_rows():
     yield "no_block", b'{"schema":{}}'
 
 
+def survey():
+    def found(name, kind=3, least=1, most=1, present=2, lists=b"false", text=b"true", path=b"/data/a"):
+        return (
+            b'{"name":"%s","list":%s,"kind":%d,"least":%d,"most":%d,"text":%s,"inner_null":false,"present":%d,'
+            b'"path":"%s","offset":0}' % (name, lists, kind, least, most, text, present, path)
+        )
+
+    def findings(*features, records=2, sequences=0):
+        whole = b'{"features":[%s],"records":%d,"sequences":%d,"sampled":false}'
+        return whole % (b",".join(features), records, sequences)
+
+    one = findings(found(b"x"), found(b"y", kind=1, least=0, most=5, present=1))
+    yield "one", one
+    yield "two", one + b"\n" + findings(found(b"x"), found(b"z", kind=2, least=784, most=784))
+    yield "kinds", one + b"\n" + findings(found(b"x", kind=2))
+    yield "sides", one + b"\n" + findings(found(b"x", lists=b"true"), sequences=2)
+    yield "lists", findings(found(b"l", lists=b"true"), sequences=2)
+    yield "never", findings(found(b"n", kind=0, least=2**63 - 1, most=-1, present=0, path=b""))
+    yield "nobody", findings(records=0)
+    yield "many", b"\n".join([findings(found(b"x", present=2**48), records=2**48, sequences=2**63 - 1)] * 3)
+    yield "negative", findings(found(b"x", least=-5, most=-9, present=-1), records=-1)
+    yield "cut", one[:70]
+
+
 def main():
-    for make in (framing, example, sequence, index, schema_json, spark_rows):
+    for make in (framing, example, sequence, index, schema_json, spark_rows, survey):
         folder = os.path.join(CORPUS, make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name in os.listdir(folder):

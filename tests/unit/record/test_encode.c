@@ -1,4 +1,5 @@
 /* Rows to records: the bytes that are written, and that they read back as the same rows. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,6 +54,36 @@ static void test_raw_bytes(void **state)
     (void)state;
     expect_bytes("{\"record\": \"bytes\"}", helper_from_text("any\xFF bytes"), helper_from_text("any\xFF bytes"));
     expect_bytes("{\"record\": \"bytes\"}", helper_from_text(""), helper_from_text(""));
+}
+
+/* One number under a name: of every length, and under names up to those that are too long for a shape. */
+static void test_single_numbers(void **state)
+{
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) {
+        for (int more = -1; more <= 1; more++) {
+            int64_t number = (int64_t)((UINT64_C(1) << bit) + (uint64_t)more);
+            helper_bytes record = EXAMPLE(E("n", INTS(number)), E("m", INTS(-number)), E("f", FLOATS((float)number)));
+            expect_bytes(FIELDS("n int64", "m int64", "f float"), record, record);
+            expect_bytes(FIELDS("f double"), record, EXAMPLE(E("f", FLOATS((float)number))));
+        }
+    }
+    for (size_t bytes = 1; bytes < 60; bytes++) {
+        char name[64];
+        char field[80];
+        memset(name, 'x', bytes);
+        name[bytes] = '\0';
+        snprintf(field, sizeof field, "%s int64", name);
+        helper_bytes record = EXAMPLE(E(name, INTS(300)));
+        expect_bytes(FIELDS(field), record, record);
+        snprintf(field, sizeof field, "%s float", name);
+        record = EXAMPLE(E(name, FLOATS(0.5F)));
+        expect_bytes(FIELDS(field), record, record);
+    }
+    helper_bytes special = EXAMPLE(E("a", FLOATS(NAN)), E("b", FLOATS(-INFINITY)), E("c", FLOATS(-0.0F)));
+    expect_bytes(FIELDS("a float", "b double", "c double"), special, special);
+    helper_bytes flags = EXAMPLE(E("t", INTS(1)), E("f", INTS(0)));
+    expect_bytes(FIELDS("t bool", "f bool"), flags, flags);
 }
 
 /* Lengths on both sides of those where a varint grows. */
@@ -209,8 +240,8 @@ static void test_random_rows_read_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_bytes_of_an_example), IN_FOLDER(test_bytes_of_a_sequence),   IN_FOLDER(test_raw_bytes),
-        IN_FOLDER(test_long_values),         IN_FOLDER(test_random_rows_read_back),
+        IN_FOLDER(test_bytes_of_an_example), IN_FOLDER(test_bytes_of_a_sequence), IN_FOLDER(test_raw_bytes),
+        IN_FOLDER(test_single_numbers),      IN_FOLDER(test_long_values),         IN_FOLDER(test_random_rows_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

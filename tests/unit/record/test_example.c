@@ -278,6 +278,45 @@ static void test_projection(void **state)
     EXPECT_ROWS(FIELDS("x int64"), "{\"x\": 1}\n", EXAMPLE(E("y", FIELD(3, FIELD(1, HEX(0x80)))), E("x", INTS(1))));
 }
 
+/* An entry that nobody wants, `u`, by hand: with lengths of more bytes than they need, and any length of the value. */
+static helper_bytes unwanted(bool long_entry, bool long_value, uint8_t value_bytes)
+{
+    helper_bytes value =
+        JOIN(HEX(0x12), long_value ? HEX((uint8_t)(value_bytes | 0x80), 0) : HEX(value_bytes), INTS(1));
+    helper_bytes entry = JOIN(HEX(0x0A, 1, 'u'), value);
+    uint8_t bytes = (uint8_t)entry.count;
+    return JOIN(HEX(0x0A), long_entry ? HEX((uint8_t)(bytes | 0x80), 0) : HEX(bytes), entry);
+}
+
+/* What is stepped over is looked at each time, however often it was the same before. */
+static void test_unwanted_entries_that_change(void **state)
+{
+    (void)state;
+    enum { SAME = 20 };
+    for (int form = 0; form < 4; form++) {
+        helper_bytes records[SAME + 3];
+        for (int i = 0; i < SAME; i++) {
+            records[i] = helper_bytes_field(1, unwanted(form & 1, form & 2, 5));
+        }
+        /* The value is longer than its entry. */
+        records[SAME] = helper_bytes_field(1, unwanted(form & 1, form & 2, 0x7F));
+        /* The value is shorter, and behind it is another name, which counts. */
+        helper_bytes renamed = JOIN(HEX(0x0A, 1, 'u'), HEX(0x12), (form & 2) != 0 ? HEX(0x80 | 2, 0) : HEX(2),
+                                    HEX(0x1A, 0), HEX(0x0A, 1, 'w'));
+        records[SAME + 1] = EXAMPLE(
+            JOIN(HEX(0x0A), (form & 1) != 0 ? HEX((uint8_t)(renamed.count | 0x80), 0) : HEX((uint8_t)renamed.count),
+                 renamed));
+        records[SAME + 2] = EXAMPLE(E("w", INTS(3)));
+        const char *found = helper_decode(FIELDS("w int64[] nullable"), records, SAME + 3);
+        helper_expect_in(found, "!CORRUPT");
+        helper_expect_in(found, "{\"w\": null}\n{\"w\": []}\n{\"w\": [3]}\n");
+    }
+    /* One that is as short as can be, at the end of its memory. */
+    helper_bytes shortest = EXAMPLE(HEX(0x0A, 5, 0x0A, 0, 0x12, 1, 0x12));
+    helper_bytes all[] = {shortest, shortest, shortest};
+    helper_expect_in(helper_decode(FIELDS("w int64 nullable"), all, 3), "{\"w\": null}");
+}
+
 /* ---- what does not go with the schema ---- */
 
 static void test_types_and_their_ranges(void **state)
@@ -486,6 +525,7 @@ int main(void)
         IN_FOLDER(test_names_of_every_length),
         IN_FOLDER(test_more_features_than_are_remembered),
         IN_FOLDER(test_projection),
+        IN_FOLDER(test_unwanted_entries_that_change),
         IN_FOLDER(test_types_and_their_ranges),
         IN_FOLDER(test_kinds),
         IN_FOLDER(test_lengths),

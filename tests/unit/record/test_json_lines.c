@@ -121,6 +121,18 @@ static void reads_feature_lists(void **state)
     /* An empty array may be the first that is seen of a list of lists. */
     expect_read(NULL, "{\"x\": []}\n{\"x\": [[1]]}\n{\"x\": []}\n", "x list of int64[1]",
                 "{\"x\": []}\n{\"x\": [[1]]}\n{\"x\": []}\n");
+    /* A null in it is a feature of no kind. */
+    const char *gaps = "{\"x\": [null, [1]]}\n{\"x\": [[2], null]}\n";
+    expect_read(NULL, gaps, "x list of int64[]", gaps);
+    expect_read("{\"record\": \"sequence_example\", \"fields\": [{\"name\": \"x\", \"type\": \"int64\", "
+                "\"feature_list\": true}]}",
+                "{\"x\": [1, null]}\n", "x list of int64", "{\"x\": [1, null]}\n");
+    expect_failure(NULL, "{\"x\": [[null]]}\n", TFOS_MISMATCH, "null inside an array");
+    const char *all = "{\"x\": [null, null]}\n{\"x\": [[1, 2]]}\n{\"x\": [null]}\n";
+    expect_read(NULL, all, "x list of int64[]", all);
+    expect_failure(NULL, "{\"x\": [1]}\n{\"x\": [null]}\n", TFOS_MISMATCH, "line 2, column 'x': null inside an array");
+    expect_failure(NULL, "{}\n{\"x\": [null]}\n{\"x\": [1]}\n", TFOS_MISMATCH, "line 2, column 'x': null inside");
+    expect_failure(NULL, "{\"x\": [null]}\n", TFOS_MISMATCH, "line 1, column 'x': null inside an array");
 }
 
 static void reads_missing_values(void **state)
@@ -130,6 +142,19 @@ static void reads_missing_values(void **state)
                 "a int64 nullable, b int64[] nullable, c string nullable",
                 "{\"a\": 1, \"b\": null, \"c\": null}\n{\"a\": null, \"b\": [1], \"c\": null}\n"
                 "{\"a\": null, \"b\": null, \"c\": null}\n");
+}
+
+/* Nor may a short line ask for any amount of memory. */
+static void bounds_missing_lists_of_a_line(void **state)
+{
+    (void)state;
+    const char *json = "{\"record\": \"sequence_example\", \"fields\": [{\"name\": \"x\", \"type\": \"bool\", "
+                       "\"shape\": [1000000], \"feature_list\": true}]}";
+    char line[1000] = "{\"x\": [null";
+    for (int i = 0; i < 69; i++) {
+        strcat(line, ", null");
+    }
+    expect_failure(json, strcat(line, "]}\n"), TFOS_LIMIT, "line 1, column 'x': missing lists of 1000000 values");
 }
 
 /* A fixed list takes its full size also where it is missing. */
@@ -296,6 +321,7 @@ int main(void)
         cmocka_unit_test(writes_strings),
         cmocka_unit_test(refuses_integers_beyond_64_bits),
         cmocka_unit_test(refuses_a_key_with_a_zero_byte),
+        cmocka_unit_test(bounds_missing_lists_of_a_line),
         cmocka_unit_test(bounds_batches_of_missing_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

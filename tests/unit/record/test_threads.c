@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "helper_decode.h"
+#include "record/scan.h"
 
 static const int32_t thread_counts[] = {0, 1, 2, 8};
 
@@ -586,6 +587,71 @@ static void test_memory_is_bounded(void **state)
     free_files(&files);
 }
 
+/* ---- several large files, in order ---- */
+
+typedef struct tally {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int of_first; /* chunks of the first file that were worked on */
+    int all;
+} tally;
+
+static tfos_status count_chunk(void *context, int thread, tfos__chunk *chunk, void **result, tfos_error *error)
+{
+    (void)thread;
+    (void)error;
+    tally *counts = context;
+    pthread_mutex_lock(&counts->lock);
+    counts->of_first += chunk->segments[0].file_index == 0;
+    counts->all++;
+    pthread_cond_signal(&counts->changed);
+    pthread_mutex_unlock(&counts->lock);
+    *result = counts;
+    return TFOS_OK;
+}
+
+static void drop_count(void *context, void *result)
+{
+    (void)context;
+    (void)result;
+}
+
+/* What is made ahead of later files leaves the threads their places at the first one, whose results come next: with two
+ * threads, five chunks are under way, and three of them are the first file's. */
+static void test_later_files_do_not_hold_up_the_first(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "f%d", i);
+        write_file(helper_path(state, name), 0, 2500, 2000);
+    }
+    const char *folder = *state;
+    tfos_paths *paths;
+    assert_int_equal(tfos_paths_expand(&folder, 1, &paths, NULL), TFOS_OK);
+    for (int round = 0; round < 20; round++) {
+        tally counts = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+        tfos__scan_options options = {
+            .source = {.chunk_rows = 100, .chunk_bytes = 1 << 20, .range_end = -1}, .threads = 2, .ordered = true};
+        tfos__scan_work work = {count_chunk, drop_count, &counts};
+        tfos__scan *scan;
+        assert_int_equal(tfos__scan_open(paths, &options, &work, &scan, NULL), TFOS_OK);
+        pthread_mutex_lock(&counts.lock);
+        while (counts.all < 5) {
+            pthread_cond_wait(&counts.changed, &counts.lock);
+        }
+        assert_true(counts.of_first >= 3);
+        pthread_mutex_unlock(&counts.lock);
+        void *result;
+        int handed = 0;
+        while (tfos__scan_next(scan, &result, NULL) == TFOS_OK) {
+            handed++;
+        }
+        assert_int_equal(handed, 75);
+        tfos__scan_close(scan);
+    }
+    tfos_paths_free(paths);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)
 
 int main(void)
@@ -604,6 +670,7 @@ int main(void)
         IN_FOLDER(test_several_readers),
         IN_FOLDER(test_progress_is_watched),
         IN_FOLDER(test_memory_is_bounded),
+        IN_FOLDER(test_later_files_do_not_hold_up_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
