@@ -1,6 +1,5 @@
 """DataFrames and TFRecord files: saved, loaded, and Examples converted by hand."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ loadedDF: dict[Any, str] = {}  # where DataFrames were loaded from
 _FLOATS = ("float", "double")
 _INTS = ("boolean", "tinyint", "smallint", "int", "bigint", "long")
 _BYTES = ("binary", "string")
-_WIDER = {"tinyint": "int", "smallint": "int"}  # what records do not have as it is
 
 
 def isLoadedDF(df: Any) -> bool:
@@ -22,17 +20,21 @@ def isLoadedDF(df: Any) -> bool:
 def saveAsTFRecords(df: Any, output_dir: str) -> None:
     """Saves a DataFrame as a folder of TFRecord files, one Example a row. The folder must not exist."""
     _spark.attach(df.sparkSession)
-    columns = [_column(df, name, kind) for name, kind in df.dtypes]
-    df.select(columns).write.format("tfrecord").save(output_dir)
+    _spark.java(df.sparkSession.sparkContext, "DFUtil").saveAsTFRecords(df._jdf, output_dir)
 
 
 def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) -> Any:
     """A DataFrame of TFRecord files. Real numbers are double; bytes are strings if all of them are text and they are
     not among `binary_features`."""
+    from pyspark.sql import DataFrame
+
     session = _session(sc)
-    paths = re.split(r",(?![^{]*})", input_dir)  # as Hadoop reads such lists
-    found = session.read.format("tfrecord").load(paths).schema
-    df = session.read.schema(_as_loaded(found, binary_features)).format("tfrecord").load(paths)
+    context = session.sparkContext
+    names = context._gateway.new_array(context._jvm.java.lang.String, len(binary_features))
+    for i, name in enumerate(binary_features):
+        names[i] = name
+    found = _spark.java(context, "DFUtil").loadTFRecords(session._jsparkSession, input_dir, names)
+    df = DataFrame(found, session)
     loadedDF[df] = input_dir
     return df
 
@@ -84,30 +86,6 @@ def _session(sc: Any) -> Any:
 
     _spark.attach(sc)
     return sc if isinstance(sc, SparkSession) else SparkSession(sc)
-
-
-def _column(df: Any, name: str, kind: str) -> Any:
-    column = df["`" + name.replace("`", "``") + "`"]
-    return column if _widen(kind) == kind else column.cast(_widen(kind)).alias(name)
-
-
-def _widen(kind: str) -> str:
-    for narrow, wide in _WIDER.items():
-        kind = wide if kind == narrow else kind.replace(f"<{narrow}>", f"<{wide}>")
-    return kind
-
-
-def _as_loaded(schema: Any, binary_features: Sequence[str]) -> Any:
-    from pyspark.sql.types import ArrayType, BinaryType, DoubleType, FloatType, StringType, StructField, StructType
-
-    def convert(name: str, kind: Any) -> Any:
-        if isinstance(kind, ArrayType):
-            return ArrayType(convert(name, kind.elementType))
-        if isinstance(kind, StringType) and name in binary_features:
-            return BinaryType()
-        return DoubleType() if isinstance(kind, FloatType) else kind
-
-    return StructType([StructField(field.name, convert(field.name, field.dataType)) for field in schema])
 
 
 def _to_feature(tf: Any, name: str, kind: str, value: Any) -> Any:

@@ -15,6 +15,14 @@ public interface ServedFiles {
     /** Whether whoever reads is to stop: asked about ten times a second. */
     boolean interrupted();
 
+    /** What has gone wrong last, or null: the cause of an input or output error of the native library. */
+    default IOException failure() {
+        return null;
+    }
+
+    /** Called now and then by the thread that the file is read for, for those who count what is read. */
+    default void countReads(RecordInput input) {}
+
     /** A file that is read, from any place. */
     interface Input {
         long size();

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -15,6 +16,7 @@ import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.security.AccessControlException;
+import org.tfos.RecordInput;
 import org.tfos.ServedFiles;
 import org.tfos.Status;
 import org.tfos.TfosException;
@@ -27,6 +29,10 @@ public final class HadoopFiles implements ServedFiles {
     private final BooleanSupplier interrupted;
     private final ClassLoader loader = Thread.currentThread().getContextClassLoader();
     private final Map<String, Long> sizes = new ConcurrentHashMap<>();
+    private final AtomicLong uncounted = new AtomicLong(); // bytes that were read, and that no thread has counted
+    private volatile FileSystem.Statistics servedBy;
+    private FileSystem.Statistics natively; // of local files, which the native library reads by itself
+    private long counted; // bytes of them
     private volatile IOException failure;
 
     /** @param interrupted whether the task is to stop */
@@ -35,7 +41,7 @@ public final class HadoopFiles implements ServedFiles {
         this.interrupted = interrupted;
     }
 
-    /** What Hadoop has thrown last, or null: the cause of an input or output error of the native library. */
+    @Override
     public IOException failure() {
         return failure;
     }
@@ -48,9 +54,8 @@ public final class HadoopFiles implements ServedFiles {
      */
     public String nameOf(Path path, long size) throws IOException {
         FileSystem system = path.getFileSystem(configuration);
-        // Hive brings a local file system of its own, which is one of these; others by another scheme may map paths.
-        boolean local = system instanceof LocalFileSystem || system instanceof RawLocalFileSystem;
-        if (local && "file".equals(system.getUri().getScheme())) {
+        if (isLocal(system)) {
+            natively = statisticsOf(system);
             return path.toUri().getPath();
         }
         String name = system.makeQualified(path).toString();
@@ -58,9 +63,42 @@ public final class HadoopFiles implements ServedFiles {
         return name;
     }
 
+    /** Hive brings a local file system of its own, which is one of these; others by another scheme may map paths. */
+    private static boolean isLocal(FileSystem system) {
+        boolean local = system instanceof LocalFileSystem || system instanceof RawLocalFileSystem;
+        return local && "file".equals(system.getUri().getScheme());
+    }
+
+    /** Whether the native library reads a file by itself. */
+    public boolean isLocal(Path path) throws IOException {
+        return isLocal(path.getFileSystem(configuration));
+    }
+
     /** The name of a file that is written: through Hadoop in any case, which may have to know of it. */
     public String outputNameOf(Path path) throws IOException {
         return path.getFileSystem(configuration).makeQualified(path).toString();
+    }
+
+    /**
+     * Hadoop counts what is read by the thread that reads, and Spark looks at the thread of the task. Counts for this
+     * thread what the native library has read of a file, by itself or by threads of its own, since the last time.
+     */
+    @Override
+    public void countReads(RecordInput input) {
+        if (natively != null) {
+            long done = input.doneBytes();
+            natively.incrementBytesRead(done - counted);
+            counted = done;
+        }
+        long served = uncounted.getAndSet(0);
+        if (served > 0) {
+            servedBy.incrementBytesRead(served);
+        }
+    }
+
+    @SuppressWarnings("deprecation") // Spark looks at these
+    private static FileSystem.Statistics statisticsOf(FileSystem system) {
+        return FileSystem.getStatistics(system.getUri().getScheme(), system.getClass());
     }
 
     @Override
@@ -97,7 +135,9 @@ public final class HadoopFiles implements ServedFiles {
         } else {
             failure = why;
         }
-        return new TfosException(status, what + ": " + why, why);
+        // Behind the first line there may be the stack of a server.
+        String reason = why.toString().split("\\R", 2)[0];
+        return new TfosException(status, what + ": " + reason, why);
     }
 
     private final class HadoopInput implements Input {
@@ -113,6 +153,7 @@ public final class HadoopFiles implements ServedFiles {
             Long known = sizes.get(path.toString());
             this.size = known != null ? known : system.getFileStatus(path).getLen();
             this.stream = system.open(path);
+            servedBy = statisticsOf(system);
         }
 
         @Override
@@ -131,7 +172,12 @@ public final class HadoopFiles implements ServedFiles {
                 if (stream.getPos() != offset) {
                     stream.seek(offset);
                 }
-                return readHere(to);
+                int count = readHere(to);
+                if (count > 0) {
+                    servedBy.incrementBytesRead(-count); // not for this thread: see countReads
+                    uncounted.addAndGet(count);
+                }
+                return count;
             } catch (IOException e) {
                 throw fail(path + ": reading at offset " + offset + " failed", e);
             }

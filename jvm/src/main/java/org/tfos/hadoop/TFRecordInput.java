@@ -23,6 +23,7 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
 
     private final String options;
     private BytesWritable key; // a new one for each record, of its very size: jobs keep them, and look at all of it
+    private HadoopFiles files;
     private RecordInput input;
     private long splitBytes;
     private int rows; // of the batch
@@ -40,7 +41,7 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
         FileSplit part = (FileSplit) split;
         Path path = part.getPath();
         Configuration configuration = context.getConfiguration();
-        HadoopFiles files = new HadoopFiles(configuration, () -> false);
+        files = new HadoopFiles(configuration, () -> false);
         long bytes = path.getFileSystem(configuration).getFileStatus(path).getLen();
         splitBytes = part.getLength();
         long end = part.getStart() + splitBytes;
@@ -73,6 +74,7 @@ public final class TFRecordInput extends RecordReader<BytesWritable, NullWritabl
         } catch (TfosException e) {
             throw new IOException(e.getMessage(), e);
         }
+        files.countReads(input);
         row = 0;
         if (rows > 0) {
             long[] words = input.words();

@@ -12,9 +12,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.tfos.RecordInput;
+import org.tfos.ServedFiles;
 import org.tfos.Status;
 import org.tfos.TfosException;
-import org.tfos.hadoop.HadoopFiles;
 import scala.collection.AbstractIterator;
 
 /**
@@ -26,7 +26,7 @@ import scala.collection.AbstractIterator;
  */
 final class RecordBatches extends AbstractIterator<Object> implements Closeable {
     private final RecordInput input;
-    private final HadoopFiles files;
+    private final ServedFiles files;
     private final SkipCounts skips;
     private final RecordVector[] columns;
     private final ColumnarBatch batch;
@@ -38,7 +38,7 @@ final class RecordBatches extends AbstractIterator<Object> implements Closeable 
     /** @param skips may be null */
     RecordBatches(
             RecordInput input,
-            HadoopFiles files,
+            ServedFiles files,
             SkipCounts skips,
             StructType schema,
             StructType partitionSchema,
@@ -77,6 +77,7 @@ final class RecordBatches extends AbstractIterator<Object> implements Closeable 
         } catch (TfosException e) {
             failure = e;
         }
+        files.countReads(input);
         if (skips != null) {
             skips.add(input);
         }

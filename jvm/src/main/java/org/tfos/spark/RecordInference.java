@@ -5,7 +5,9 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -24,11 +26,12 @@ import org.tfos.hadoop.HadoopFiles;
 import scala.collection.Iterator;
 
 /**
- * Finds the schema of files: on the driver where they are small or a sample is enough, otherwise in a job, each task of
- * which looks at a part of them.
+ * Finds the schema of files: on the driver where they are small or a sample is enough, or where they are local and to
+ * look at them takes no longer than to start a job; otherwise in a job, each task of which looks at a part of them.
  */
 final class RecordInference {
     private static final long PART_BYTES = 64 << 20;
+    private static final long LOCAL_BYTES = 512 << 20;
 
     private RecordInference() {}
 
@@ -37,10 +40,58 @@ final class RecordInference {
             SparkContext context, String options, Configuration hadoop, scala.collection.Iterable<FileStatus> files) {
         try (RecordTable table = new RecordTable(options)) {
             List<Part> parts = cut(table, sort(files));
-            boolean here = table.sample() > 0 || parts.size() <= 1;
-            List<String> surveys =
-                    here ? List.of(survey(table, parts, hadoop, () -> false)) : job(context, options, hadoop, parts);
-            return conclude(table, surveys.toArray(new String[0]));
+            return conclude(table, look(context, options, hadoop, table, parts).toArray(new String[0]));
+        }
+    }
+
+    private static List<String> look(
+            SparkContext context, String options, Configuration hadoop, RecordTable table, List<Part> parts) {
+        if (table.sample() > 0 || parts.size() <= 1) {
+            return List.of(survey(table, parts, hadoop, () -> false));
+        }
+        long bytes = parts.stream().mapToLong(Part::bytes).sum();
+        if (bytes <= LOCAL_BYTES && areLocal(parts, hadoop)) {
+            return lookHere(options, hadoop, parts);
+        }
+        return job(context, options, hadoop, parts);
+    }
+
+    /** When one part fails, the others are told to stop, and it is that failure which is thrown. */
+    private static List<String> lookHere(String options, Configuration hadoop, List<Part> parts) {
+        AtomicReference<RuntimeException> failure = new AtomicReference<>();
+        try {
+            return parts.parallelStream()
+                    .map(part -> surveyAlone(options, part, hadoop, failure))
+                    .collect(Collectors.toList());
+        } catch (RuntimeException e) {
+            throw failure.get();
+        }
+    }
+
+    /** With a table of its own: the stream does not wait for others when one fails. */
+    private static String surveyAlone(
+            String options, Part part, Configuration hadoop, AtomicReference<RuntimeException> failure) {
+        try (RecordTable table = new RecordTable(options)) {
+            return survey(table, List.of(part), hadoop, () -> failure.get() != null);
+        } catch (RuntimeException e) {
+            failure.compareAndSet(null, e);
+            throw e;
+        }
+    }
+
+    private static boolean areLocal(List<Part> parts, Configuration hadoop) {
+        HadoopFiles files = new HadoopFiles(hadoop, () -> false);
+        try {
+            for (Part part : parts) {
+                for (String path : part.paths) {
+                    if (!files.isLocal(new Path(path))) {
+                        return false;
+                    }
+                }
+            }
+            return true;
+        } catch (IOException e) {
+            return false; // whoever reads tells what is wrong
         }
     }
 
@@ -130,6 +181,10 @@ final class RecordInference {
         void add(Path path, long size, long start, long end) {
             paths.add(path.toString());
             ranges.add(new long[] {size, start, end});
+        }
+
+        long bytes() {
+            return ranges.stream().mapToLong(range -> range[2] - range[1]).sum();
         }
     }
 

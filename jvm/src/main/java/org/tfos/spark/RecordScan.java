@@ -68,13 +68,10 @@ final class RecordScan extends AbstractFunction1<PartitionedFile, Iterator<Inter
     }
 
     private RecordInput open(PartitionedFile file, HadoopFiles files) {
-        int levels = 0;
-        for (StructField field : schema.fields()) {
-            levels += RecordVector.levels(field.dataType());
-        }
         try (RecordTable table = new RecordTable(options)) {
             String path = files.nameOf(file.toPath(), file.fileSize());
             long end = file.start() + file.length();
+            int levels = RecordVector.levels(schema);
             return new RecordInput(
                     table, path, file.fileSize(), file.start(), end, schema.json(), levels, files);
         } catch (IOException e) {

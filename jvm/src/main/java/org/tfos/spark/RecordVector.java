@@ -1,6 +1,8 @@
 package org.tfos.spark;
 
 import java.math.BigDecimal;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
@@ -29,8 +31,16 @@ final class RecordVector extends ColumnVector {
         child = type instanceof ArrayType ? new RecordVector(((ArrayType) type).elementType()) : null;
     }
 
-    /** How many levels a column of this type has. */
-    static int levels(DataType type) {
+    /** How many levels columns of these types have. */
+    static int levels(StructType schema) {
+        int levels = 0;
+        for (StructField field : schema.fields()) {
+            levels += levels(field.dataType());
+        }
+        return levels;
+    }
+
+    private static int levels(DataType type) {
         return type instanceof ArrayType ? 1 + levels(((ArrayType) type).elementType()) : 1;
     }
 

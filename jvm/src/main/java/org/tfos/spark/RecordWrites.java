@@ -6,13 +6,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.datasources.OutputWriter;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.types.StructType;
-import org.tfos.RecordOutput;
-import org.tfos.RecordTable;
 import org.tfos.hadoop.HadoopFiles;
 
 /** Writes files of records in tasks. */
@@ -21,13 +17,13 @@ final class RecordWrites extends OutputWriterFactory {
 
     private final String options;
     private final String ending;
-    private final String description;
+    private final String record;
 
     /** @param record the kind of record, by its name in the core */
-    RecordWrites(String options, String ending, String record, StructType schema) {
+    RecordWrites(String options, String ending, String record) {
         this.options = options;
         this.ending = ending;
-        this.description = "{\"records\":" + Json.of(record) + ",\"schema\":" + schema.json() + "}";
+        this.record = record;
     }
 
     @Override
@@ -37,29 +33,24 @@ final class RecordWrites extends OutputWriterFactory {
 
     @Override
     public OutputWriter newInstance(String path, StructType schema, TaskAttemptContext context) {
-        return new File(path, schema, context);
+        TaskContext task = TaskContext.get();
+        HadoopFiles files = new HadoopFiles(context.getConfiguration(), () -> task != null && task.isInterrupted());
+        try {
+            String name = files.outputNameOf(new Path(path));
+            return new Writer(path, new RecordFile(options, record, schema, name, files));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
-    private final class File extends OutputWriter {
+    private static final class Writer extends OutputWriter {
         private final String path;
-        private final StructType schema;
-        private final SparkRows rows;
-        private final RecordOutput output;
-        private UnsafeProjection projection; // made where it is needed
+        private final RecordFile file;
         private boolean failed;
 
-        File(String path, StructType schema, TaskAttemptContext context) {
-            TaskContext task = TaskContext.get();
-            HadoopFiles files =
-                    new HadoopFiles(context.getConfiguration(), () -> task != null && task.isInterrupted());
+        Writer(String path, RecordFile file) {
             this.path = path;
-            this.schema = schema;
-            try (RecordTable table = new RecordTable(options)) {
-                output = new RecordOutput(table, files.outputNameOf(new Path(path)), files);
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
-            rows = new SparkRows(description);
+            this.file = file;
         }
 
         @Override
@@ -69,31 +60,16 @@ final class RecordWrites extends OutputWriterFactory {
 
         @Override
         public void write(InternalRow row) {
-            UnsafeRow unsafe = row instanceof UnsafeRow ? (UnsafeRow) row : project(row);
             failed = true; // until it has succeeded
-            while (!rows.offer(unsafe)) {
-                output.writeRows(rows.nativeAddress());
-            }
+            file.write(row);
             failed = false;
-        }
-
-        private UnsafeRow project(InternalRow row) {
-            if (projection == null) {
-                projection = UnsafeProjection.create(schema);
-            }
-            return projection.apply(row);
         }
 
         /** Spark also closes what has failed. */
         @Override
         public void close() {
-            try (RecordOutput ended = output;
-                    SparkRows given = rows) {
+            try (RecordFile ended = file) {
                 if (!failed) {
-                    while (given.append()) {
-                        ended.writeRows(given.nativeAddress());
-                    }
-                    ended.writeRows(given.nativeAddress());
                     ended.finish();
                 }
             }

@@ -5,7 +5,10 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.util.LongAccumulator;
 import org.tfos.RecordInput;
 
-/** Counts what readers skip because it is damaged, over all tasks of a scan: accumulators that Spark's pages show. */
+/**
+ * Counts what readers skip because it is damaged: over all tasks of a scan in accumulators, which Spark's pages show,
+ * and over all scans of an executor among its metrics.
+ */
 final class SkipCounts implements Serializable {
     private static final long serialVersionUID = 1L;
 
@@ -13,6 +16,7 @@ final class SkipCounts implements Serializable {
     private final LongAccumulator bytes;
     private transient long seenRecords;
     private transient long seenBytes;
+    private transient SkipMetrics metrics; // null: none are kept
 
     SkipCounts(SparkContext context) {
         records = context.longAccumulator("tfrecord: damaged records skipped");
@@ -22,6 +26,7 @@ final class SkipCounts implements Serializable {
     private SkipCounts(SkipCounts all) {
         records = all.records;
         bytes = all.bytes;
+        metrics = SkipMetrics.here();
     }
 
     /** For one reader. */
@@ -33,10 +38,14 @@ final class SkipCounts implements Serializable {
     void add(RecordInput input) {
         long skipped = input.skippedRecords();
         if (skipped > seenRecords) {
+            long skippedBytes = input.skippedBytes();
             records.add(skipped - seenRecords);
-            bytes.add(input.skippedBytes() - seenBytes);
+            bytes.add(skippedBytes - seenBytes);
+            if (metrics != null) {
+                metrics.add(skipped - seenRecords, skippedBytes - seenBytes);
+            }
             seenRecords = skipped;
-            seenBytes = input.skippedBytes();
+            seenBytes = skippedBytes;
         }
     }
 }

@@ -24,6 +24,7 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.SerializableConfiguration;
 import org.tfos.RecordTable;
@@ -80,6 +81,20 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, jav
                         || type instanceof BooleanType
                         || type instanceof StringType
                         || type instanceof BinaryType);
+    }
+
+    /** Throws if Examples cannot have such columns. */
+    static void check(StructType schema) {
+        TFRecordFormat format = new TFRecordFormat();
+        for (StructField field : schema.fields()) {
+            if (!format.supportDataType(field.dataType())) {
+                throw new IllegalArgumentException("column '" + field.name() + "': an Example has no place for "
+                        + field.dataType().catalogString() + "; cast it, or leave it out");
+            }
+        }
+        try (RecordTable table = new RecordTable("{}")) {
+            table.check(schema.json());
+        }
     }
 
     @Override
@@ -181,7 +196,7 @@ public final class TFRecordFormat implements FileFormat, DataSourceRegister, jav
         String text = json(options);
         try (RecordTable table = new RecordTable(text)) {
             table.check(schema.json());
-            return new RecordWrites(text, table.ending(), table.record(), schema);
+            return new RecordWrites(text, table.ending(), table.record());
         }
     }
 
