@@ -80,15 +80,15 @@ def columns_to_rows(columns):
 
 def rows_of(reader):
     """Every row as a dict, in the form of the golden vectors: bytes are in base64."""
-    return [row for batch in reader for row in columns_to_rows(_plain(batch.to_pydict()))]
+    return [row for batch in reader for row in columns_to_rows(plain(batch.to_pydict()))]
 
 
-def _plain(value):
+def plain(value):
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def same(found, expected):

@@ -1,10 +1,13 @@
-"""Processes as /proc shows them: who has started whom, what those of a test that hangs do. And the options of JVMs."""
+"""Processes as /proc shows them: who has started whom, what those of a test that hangs do. And JVMs, and waiting."""
 
 import contextlib
 import glob
 import os
 import subprocess
 import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # For JVMs that live for seconds: the second compiler and a collector with threads cost half of their processor time,
 # and so does reading the classes of Spark, if scripts/spark-archive was not run. A JVM with other jars says nothing.
@@ -13,6 +16,22 @@ JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:disable -Xlog:all=error:stderr"
 )
+
+
+def java_home():
+    """Of a JDK."""
+    return os.environ.get("JAVA_HOME") or subprocess.check_output([f"{ROOT}/scripts/find-java"], text=True).strip()
+
+
+def wait_for(predicate, seconds):
+    """Waits until the predicate gives something true, and returns that."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = predicate()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.05)
 
 
 def _read(path):

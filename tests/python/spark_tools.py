@@ -14,9 +14,7 @@ import time
 import uuid
 
 import pyspark
-from processes import JAVA_OPTIONS
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from processes import JAVA_OPTIONS, ROOT, java_home, wait_for
 
 # PySpark leaves sockets to the garbage collector.
 SPARK_WARNINGS = ["ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"]
@@ -46,10 +44,9 @@ def spark_home(folder, archives=False):
 
 def environment(folder, archives=False):
     """What Spark's processes need; nothing is written outside the folder."""
-    java = os.environ.get("JAVA_HOME") or subprocess.check_output([f"{ROOT}/scripts/find-java"], text=True).strip()
     name, _, value = MARK.partition("=")
     return {
-        "JAVA_HOME": java,
+        "JAVA_HOME": java_home(),
         "SPARK_HOME": spark_home(folder, archives),
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_WORKER_DIR": str(folder),
@@ -112,15 +109,18 @@ def executor_count(sc):
     return len(sc._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def wait_for(predicate, seconds):
-    """Waits until the predicate gives something true, and returns that."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = predicate()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
+def read_bytes(sc, action):
+    """The bytes that an action reads, as Spark's pages show them."""
+    group = uuid.uuid4().hex
+    sc.setLocalProperty("spark.jobGroup.id", group)
+    try:
+        action()
+    finally:
+        sc.setLocalProperty("spark.jobGroup.id", None)
+    sc._jsc.sc().listenerBus().waitUntilEmpty()
+    tracker, store = sc.statusTracker(), sc._jsc.sc().statusStore()
+    stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}
+    return sum(store.lastStageAttempt(stage).inputBytes() for stage in stages)
 
 
 def marked_processes(name=""):

@@ -81,11 +81,25 @@ def run_c(text, folder):
     run(["./page"], folder)
 
 
+def run_java(text, folder):
+    """An application of Spark's, with our jar."""
+    [name] = re.findall(r"^public class (\w+)", text, re.MULTILINE)
+    (folder / f"{name}.java").write_text(text)
+    package, spark = (os.path.dirname(find_spec(each).origin) for each in ("tensorflowonspark", "pyspark"))
+    jar = f"{package}/jars/tfos.jar"
+    java = output_of([f"{ROOT}/scripts/find-java"]).strip()
+    run([f"{java}/bin/javac", "-proc:none", "-cp", f"{jar}:{spark}/jars/*", f"{name}.java"], folder)
+    run([f"{java}/bin/jar", "cf", "application.jar", f"{name}.class"], folder)
+    submit = [f"{spark}/bin/spark-submit", "--master", "local[2]", "--jars", jar, "--conf", "spark.ui.enabled=false"]
+    run([*submit, "--class", name, "application.jar"], folder)
+
+
 RUNNERS = {
     "sh": run_shell,
     "python": lambda text, folder: run([sys.executable, "-"], folder, text),
     "json": lambda text, folder: run([sys.executable, "-c", CHECK_SCHEMA, text], folder),
     "c": run_c,
+    "java": run_java,
 }
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 import spark_tools
 import tensorflowonspark
-from spark_tools import data_files, spark_context, wait_for
+from spark_tools import data_files, read_bytes, spark_context, wait_for
 from tensorflowonspark import records
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -333,26 +333,6 @@ def test_inference(spark, tmp_path):
     assert "infer schema" in failure(lambda: load(str(nothing)))
 
 
-def test_inference_in_a_job(spark, tmp_path, numbers):
-    """Large files are looked at by tasks, in parts: the same comes out."""
-    part = 64 << 20
-    path = str(tmp_path / "large.tfrecord")
-    record = {"x": [list(range(2000))], "y": [1]}
-    records.write(path, record)
-    with open(path, "rb") as file:
-        one = file.read()
-    records.write(path + "2", {"x": [[1]], "z": [b"\xff"]})
-    with open(path, "wb") as file:
-        for _ in range(2 * part // len(one) + 100):
-            file.write(one)
-        with open(path + "2", "rb") as last:
-            file.write(last.read())
-    os.remove(path + "2")
-    df = spark.read.format("tfrecord").load(path)
-    assert df.dtypes == [("x", "array<bigint>"), ("y", "bigint"), ("z", "binary")]
-    assert df.filter("z is not null").count() == 1
-
-
 # ---- damage ----
 
 
@@ -572,12 +552,41 @@ def test_skipped_records_are_counted(spark, tmp_path):
         file.write(bytes([byte[0] ^ 1]))
     df = spark.read.schema("x long").format("tfrecord").option("onCorrupt", "skip").load(path)
     assert df.collect() == [Row(x=2), Row(x=3)]
-    tracker = spark.sparkContext.statusTracker()
-    [stage] = tracker.getJobInfo(max(tracker.getJobIdsForGroup())).stageIds
+    before = executor_metrics(spark)
 
     def counted():
-        updates = spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).accumulatorUpdates()
+        updates = last_stage(spark).accumulatorUpdates()
         found = {updates.apply(i).name(): updates.apply(i).value() for i in range(updates.size())}
         return found.get("tfrecord: damaged records skipped") == "1"
 
     wait_for(counted, 10)
+    assert before["skippedRecords"] >= 1 and before["skippedBytes"] > before["skippedRecords"]
+    df.collect()
+    after = executor_metrics(spark)
+    assert after["skippedRecords"] == before["skippedRecords"] + 1
+
+
+def executor_metrics(spark):
+    """Those that Spark's metrics system has from us; the driver of a local master is its executor."""
+    system = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem()
+    sources = system.getSourcesByName("tfrecord")
+    assert sources.size() == 1
+    counters = sources.apply(0).metricRegistry().getCounters()
+    return {name: counters[name].getCount() for name in counters}
+
+
+def test_bytes_are_counted(spark, tmp_path):
+    """Those of tasks, as Spark shows them."""
+    path = str(tmp_path / "t")
+    spark.range(0, 20_000, 1, 1).write.format("tfrecord").save(path)
+    [file] = data_files(path)
+    wait_for(lambda: last_stage(spark).outputBytes() >= os.path.getsize(file), 10)
+    df = spark.read.schema("id long").format("tfrecord").load(path)
+    for action in (df.select("*").collect, df.count, df.rdd.count):
+        assert read_bytes(spark.sparkContext, action) == os.path.getsize(file)
+
+
+def last_stage(spark):
+    tracker = spark.sparkContext.statusTracker()
+    job = tracker.getJobInfo(max(tracker.getJobIdsForGroup()))
+    return spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(max(job.stageIds))

@@ -5,13 +5,13 @@ import random
 
 import pytest
 from conftest import framed
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import spark_tools
 import tensorflowonspark
 from processes import JAVA_OPTIONS
-from spark_tools import data_files, spark_context
+from spark_tools import data_files, read_bytes, spark_context
 from tensorflowonspark import dfutil, records
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -68,6 +68,9 @@ def test_another_file_system(spark, folder):
     df.write.format("tfrecord").option("codec", "gzip").save("viewfs://c/data/packed")
     packed = spark.read.format("tfrecord").load("viewfs://c/data/packed")
     assert packed.agg(F.sum("id")).collect()[0][0] == 1_249_975_000
+    stored = sum(map(os.path.getsize, data_files(f"{folder}/packed")))
+    # Hadoop counts its checksums, too.
+    assert stored <= read_bytes(spark.sparkContext, packed.collect) < stored + 10_000
 
 
 def test_what_goes_wrong_on_another_file_system(spark, folder):
@@ -92,6 +95,36 @@ def test_what_goes_wrong_on_another_file_system(spark, folder):
         df.collect()
 
 
+def test_inference_of_large_files(spark, folder):
+    """They are looked at in parts: by threads of the driver if they are local, else by tasks."""
+    part = 64 << 20
+    path = f"{folder}/large.tfrecord"
+    records.write(path, {"x": [list(range(2000))], "y": [1]})
+    with open(path, "rb") as file:
+        one = file.read()
+    records.write(path, {"x": [[1]], "z": [b"\xff"]}, overwrite=True)
+    with open(path, "rb") as file:
+        last = file.read()
+    with open(path, "wb") as file:
+        for _ in range(2 * part // len(one) + 100):
+            file.write(one)
+        file.write(last)
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup())
+    local = spark.read.format("tfrecord").load(path)
+    assert local.dtypes == [("x", "array<bigint>"), ("y", "bigint"), ("z", "binary")]
+    assert len(tracker.getJobIdsForGroup()) == before
+    served = spark.read.format("tfrecord").load("viewfs://c/data/large.tfrecord")
+    assert served.dtypes == local.dtypes
+    assert len(tracker.getJobIdsForGroup()) == before + 1
+    assert served.filter("z is not null").count() == 1
+    with open(path, "r+b") as file:
+        file.seek(part + 1000)
+        file.write(b"\0" * 100)
+    with pytest.raises(Exception, match="large.tfrecord: offset 6.*: "):
+        spark.read.format("tfrecord").load(path)
+
+
 # ---- Hadoop's formats ----
 
 
@@ -104,6 +137,7 @@ def test_input_format(spark, folder):
     assert rdd.getNumPartitions() > 3
     found = rdd.map(lambda pair: bytes(pair[0])).collect()
     assert sorted(found) == sorted(blobs)
+    assert read_bytes(spark.sparkContext, rdd.count) >= os.path.getsize(f"{folder}/blobs")
     with open(f"{folder}/blobs", "r+b") as file:
         file.truncate(os.path.getsize(f"{folder}/blobs") - 3)
     with pytest.raises(Exception, match="blobs: offset .* cut short"):
@@ -175,6 +209,41 @@ def test_dfutil(spark, folder):
         dfutil.saveAsTFRecords(df, path)
 
 
+def test_dfutil_of_java(spark, folder):
+    """What drivers in Java and Scala have; saving and loading is tested above, which goes by it."""
+    java = spark.sparkContext._jvm.org.tfos.spark.DFUtil
+    strings = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.java.lang.String, 1)
+    strings[0] = "s"
+    df = spark.createDataFrame(
+        [(i, [i / 2] * (i % 3), None if i % 5 == 0 else f"text {i}", [i, i]) for i in range(2500)],
+        "x bigint, f array<float>, s string, small array<smallint>",
+    )
+    examples = java.toTFExample(df._jdf)
+    schema = "x bigint, f array<float>, s string, small array<int>"
+    parsed = spark.sparkContext._jvm.org.apache.spark.sql.types.StructType.fromDDL(schema)
+    back = DataFrame(java.fromTFExample(spark._jsparkSession, examples, parsed), spark)
+    assert sorted(back.collect()) == sorted(df.collect())
+    assert back.limit(3).count() == 3
+    jvm = spark.sparkContext._jvm
+    classes = [jvm.org.apache.hadoop.io.BytesWritable(), jvm.org.apache.hadoop.io.NullWritable.get()]
+    classes.append(jvm.org.tensorflow.hadoop.io.TFRecordFileOutputFormat())
+    examples.saveAsNewAPIHadoopFile(f"{folder}/examples", *(each.getClass() for each in classes))
+    saved = spark.read.schema(schema).format("tfrecord").load(f"{folder}/examples")
+    assert sorted(saved.collect()) == sorted(df.collect())
+    with records.read(data_files(f"{folder}/examples")[:1], record="bytes") as reader:
+        [one, *_] = next(iter(reader))["record"]
+    inferred = java.inferSchema(bytes(one), strings)
+    assert inferred.simpleString() == "struct<f:array<double>,small:array<bigint>,x:bigint>"
+    loaded = java.loadTFRecords(spark._jsparkSession, f"{folder}/examples", strings)
+    assert dict(DataFrame(loaded, spark).dtypes)["s"] == "binary"
+    assert java.isLoadedDF(loaded) and not java.isLoadedDF(df._jdf)
+    with pytest.raises(Exception, match="column 'd': .*date"):
+        java.toTFExample(spark.sql("SELECT current_date() AS d")._jdf)
+    wrong = spark.sparkContext._jvm.org.apache.spark.sql.types.StructType.fromDDL("x float")
+    with pytest.raises(Exception, match="'x'"):
+        java.fromTFExample(spark._jsparkSession, examples, wrong).collect()
+
+
 def test_examples_by_hand(spark, folder):
     tf = pytest.importorskip("tensorflow")
     rows = [Row(x=1, f=[0.5, 1.5], s="text", b=bytearray(b"\xff"), n=None)]
@@ -215,7 +284,8 @@ def test_random_schemas_come_back(spark, folder):
         def value(kind, lists):
             if lists == 0:
                 return kinds[kind](draw)
-            return [value(kind, lists - 1) for _ in range(draw.choice([0, 1, 1, 5]))]
+            gaps = lists == 2 and draw.random() < 0.2
+            return [None if gaps and i % 2 else value(kind, lists - 1) for i in range(draw.choice([0, 1, 1, 5]))]
 
         def cell(kind, lists):
             return None if draw.random() < 0.2 else value(kind, lists)
