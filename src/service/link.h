@@ -2,7 +2,7 @@
  *
  * Limits: frames have a largest size, what waits to be sent has a largest size, a handshake and the first message have
  * a time limit (the setting cluster.handshake_ms). A peer that breaks one is cut off with a status; nobody else
- * notices. */
+ * notices. Whoever has links ignores SIGPIPE: libuv writes to peers that may be gone. */
 #ifndef TFOS_SERVICE_LINK_H
 #define TFOS_SERVICE_LINK_H
 

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "helper_loop.h"
+
 int64_t helper_now_ms(void)
 {
     struct timespec now;
@@ -206,7 +208,7 @@ void helper_coordinator_open(helper_coordinator *it)
     it->spec = "{\"worker\": [\"127.0.0.1:1\"]}";
     it->gpus = "";
     it->lease_ms = 20000;
-    assert_int_equal(uv_loop_init(&it->loop), 0);
+    assert_int_equal(helper_loop_init(&it->loop), 0);
     assert_int_equal(tfos__key_make(it->key, NULL), TFOS_OK);
     assert_int_equal(tfos__tls_context_new(TFOS__TLS_SERVER, it->key, TFOS__LINK_PURPOSE, &it->tls, NULL), TFOS_OK);
     assert_int_equal(uv_tcp_init(&it->loop, &it->listener), 0);

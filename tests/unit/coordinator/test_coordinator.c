@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "helper_loop.h"
 #include "helper_nodes.h"
 #include "helper_records.h"
 
@@ -43,7 +44,7 @@ static void open_scene(scene *s, int32_t nodes)
     tfos_cluster_options options;
     tfos_error error = {0};
     memset(s, 0, sizeof *s);
-    uv_loop_init(&s->loop);
+    helper_loop_init(&s->loop);
     tfos_cluster_options_init(&options, sizeof options);
     options.nodes = nodes;
     options.host = "127.0.0.1";
@@ -666,7 +667,6 @@ static void test_the_key_is_no_argument_and_no_variable(void **state)
 
 int main(void)
 {
-    signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cluster_lives_and_ends),
         cmocka_unit_test(test_files_of_the_driver),

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "coordinator/crowd.h"
+#include "helper_loop.h"
 #include "helper_nodes.h"
 #include "net/attempt.h"
 
@@ -79,7 +80,7 @@ static void open_scene(scene *s)
     static const char *const program[] = {"true", NULL};
     tfos_cluster_options options;
     tfos_error error;
-    uv_loop_init(&s->loop);
+    helper_loop_init(&s->loop);
     tfos_cluster_options_init(&options, sizeof options);
     options.nodes = 1;
     options.host = "127.0.0.1";

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "coordinator/http.h"
+#include "helper_loop.h"
 
 enum { LARGE_BYTES = 4 << 20, WAIT_S = 20 };
 
@@ -71,7 +72,7 @@ static void start(site *self, tfos__http_limits limits)
     const tfos__ports any = {.setting = "NOTHING"};
     tfos_error error;
     *self = (site){0};
-    uv_loop_init(&self->loop);
+    helper_loop_init(&self->loop);
     uv_async_init(&self->loop, &self->stop, on_stop);
     self->stop.data = self;
     assert_int_equal(tfos__http_open(&self->loop, "127.0.0.1", &any, &limits, "X-Test: yes\r\n", on_request, self,
@@ -431,7 +432,7 @@ static void names_the_setting_of_a_port_in_use(void **state)
     (void)state;
     start(&self, usual);
     tfos__ports taken = {.first = self.port, .last = self.port, .setting = "TFOS_SOME_PORT"};
-    uv_loop_init(&loop);
+    helper_loop_init(&loop);
     assert_int_equal(tfos__http_open(&loop, "127.0.0.1", &taken, &usual, "", on_request, NULL, &second, &error),
                      TFOS_EXISTS);
     assert_non_null(strstr(error.message, "TFOS_SOME_PORT"));

@@ -11,6 +11,7 @@
 
 #include "coordinator/metrics.h"
 #include "coordinator/page.h"
+#include "helper_loop.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
@@ -323,7 +324,7 @@ static void gives_its_address(void **state)
     tfos__page *pages[2];
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        uv_loop_init(&loops[i]);
+        helper_loop_init(&loops[i]);
         assert_int_equal(tfos__page_open(&loops[i], "localhost", &any, give_sample, NULL, &pages[i], NULL), TFOS_OK);
         assert_int_equal(strncmp(tfos__page_url(pages[i]), "http://localhost:", 17), 0);
     }

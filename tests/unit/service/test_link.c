@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "helper_loop.h"
 #include "helper_records.h"
 #include "node/port.h"
 #include "service/link.h"
@@ -85,7 +86,7 @@ static int open_scene(void **state)
     struct sockaddr_in address;
     int bytes = sizeof address;
     *state = s;
-    assert_int_equal(uv_loop_init(&s->loop), 0);
+    assert_int_equal(helper_loop_init(&s->loop), 0);
     assert_int_equal(tfos__key_make(key, NULL), TFOS_OK);
     assert_int_equal(tfos__tls_context_new(TFOS__TLS_CLIENT, key, TFOS__LINK_PURPOSE, &s->client_tls, NULL), TFOS_OK);
     assert_int_equal(tfos__tls_context_new(TFOS__TLS_SERVER, key, TFOS__LINK_PURPOSE, &s->server_tls, NULL), TFOS_OK);
@@ -188,6 +189,19 @@ static void test_keep_alive(void **state)
         assert_true(value[3] > 0 && value[3] <= 90000);
     }
     assert_int_equal(connected, 2);
+}
+
+/* A program that dies while something is said to it. */
+static void test_a_peer_is_gone(void **state)
+{
+    scene *s = *state;
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    assert_int_equal(tfos__link_adopt(&s->loop, ends[0], &events, &s->client, &s->client.link, NULL), TFOS_OK);
+    close(ends[1]);
+    send_text(s->client.link, "hello", 5);
+    run_until(s, &s->client.closed);
+    assert_int_equal(s->client.messages, 0);
 }
 
 static void test_nobody_listens(void **state)
@@ -295,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_messages),
         TEST(test_keep_alive),
+        TEST(test_a_peer_is_gone),
         TEST(test_nobody_listens),
         TEST(test_a_host_that_is_unknown),
         TEST(test_a_name),
