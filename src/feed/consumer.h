@@ -7,8 +7,7 @@
 
 #include "column/batch.h"
 #include "feed/bell.h"
-#include "feed/entry.h"
-#include "feed/lane.h"
+#include "feed/lane_rows.h"
 #include "feed/packet.h"
 
 typedef struct tfos__taken_lane {
@@ -24,7 +23,7 @@ typedef struct tfos__taken_lane {
     tfos__entry entry;
     int64_t row;
     tfos__entry_views views;
-    tfos_schema *results_schema; /* that was written to `results` last */
+    tfos__lane_writer writer; /* of the results */
 } tfos__taken_lane;
 
 /* Rows that were handed out together, whose results are expected in this order. */

@@ -40,7 +40,7 @@ static void free_lane(tfos__taken_lane *lane)
         tfos__lane_free(lane->results);
         tfos__bell_free(lane->producer);
         tfos_schema_free(lane->schema);
-        tfos_schema_free(lane->results_schema);
+        tfos__lane_writer_reset(&lane->writer);
         tfos__entry_views_reset(&lane->views);
         free(lane);
     }
@@ -159,6 +159,7 @@ static tfos_status take_lane(tfos__intake *intake, tfos__queue *queue, const tfo
         free_lane(lane);
         return status;
     }
+    lane->writer = (tfos__lane_writer){.lane = lane->results, .reader = lane->producer};
     lane->marks = queue->marks_received;
     tfos__taken_lane **at = &queue->lanes;
     while (*at != NULL) {

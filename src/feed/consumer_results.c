@@ -2,7 +2,6 @@
  * each goes back through the lane beside the one that its row came through. */
 #include "base/clock.h"
 #include "base/status.h"
-#include "column/schema.h"
 #include "feed/consumer.h"
 
 static uint64_t owed(const tfos__queue *queue)
@@ -12,47 +11,6 @@ static uint64_t owed(const tfos__queue *queue)
         rows += queue->answers[i].rows;
     }
     return rows;
-}
-
-static tfos_status put_schema(tfos__taken_lane *lane, const tfos_schema *schema, tfos_error *error)
-{
-    tfos__buffer entry = {0};
-    uint8_t *to;
-    if (lane->results_schema != NULL && tfos_schema_equal(lane->results_schema, schema)) {
-        return TFOS_OK;
-    }
-    tfos_status status = tfos__entry_append_schema(schema, &entry, error);
-    status = status == TFOS_OK ? tfos__lane_reserve(lane->results, entry.size, &to, error) : status;
-    if (status == TFOS_OK) {
-        memcpy(to, entry.data, entry.size);
-        status = tfos__lane_commit(lane->results, entry.size, 0, 0, error);
-        tfos__bell_ring(lane->producer); /* a result may have to wait until it is taken */
-    }
-    if (status == TFOS_OK) {
-        tfos_schema_free(lane->results_schema);
-        lane->results_schema = tfos__schema_retain(schema);
-    }
-    tfos__buffer_reset(&entry);
-    return status;
-}
-
-/* Puts as many results into the lane as there is room for. END: there is none. */
-static tfos_status put_results(tfos__taken_lane *lane, const tfos_batch *batch, int64_t first, int64_t count,
-                               int64_t *out, tfos_error *error)
-{
-    uint8_t *to;
-    TFOS_TRY(put_schema(lane, tfos_batch_schema(batch), error));
-    int64_t rows = tfos__entry_rows_within(batch, first, count, tfos__lane_free_bytes(lane->results));
-    size_t bytes = tfos__entry_batch_bytes(batch, first, rows > 0 ? rows : 1);
-    TFOS_TRY(tfos__lane_reserve(lane->results, bytes, &to, error));
-    if (rows == 0) {
-        rows = 1; /* room for it has come meanwhile */
-    }
-    tfos__entry_write_batch(batch, first, rows, 0, to);
-    TFOS_TRY(tfos__lane_commit(lane->results, bytes, (uint64_t)rows, 0, error));
-    tfos__bell_ring(lane->producer);
-    *out = rows;
-    return TFOS_OK;
 }
 
 /* The first of the expected is done. What is done is moved out of the way now and then, for there may always be more.
@@ -75,7 +33,7 @@ static tfos_status answer(tfos__queue *queue, const tfos_batch *batch, int64_t f
     tfos_status status = TFOS_CANCELLED;
     *out = 0;
     if (next->lane != NULL) {
-        status = put_results(next->lane, batch, first, count, out, error);
+        status = tfos__lane_put_rows(&next->lane->writer, batch, first, count, SIZE_MAX, 0, out, error);
         if (status == TFOS_END) {
             return TFOS_OK;
         }

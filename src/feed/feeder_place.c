@@ -20,9 +20,7 @@ void tfos__place_reset(tfos__place *place)
     tfos__lane_free(place->lane);
     tfos__lane_free(place->results);
     tfos__bell_free(place->bell);
-    tfos_schema_free(place->results_schema);
-    tfos__entry_views_reset(&place->results_views);
-    place->results_schema = NULL;
+    tfos__lane_reader_reset(&place->reader);
     if (place->socket >= 0) {
         close(place->socket);
     }

@@ -6,7 +6,6 @@
 #include "base/choice.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "column/append.h"
 #include "feed/feeder_state.h"
 
 static const char *const wait_names[] = {"not", "for_results", "for_room", NULL};
@@ -28,53 +27,32 @@ tfos_status tfos__feeder_expect(tfos_feeder *feeder, const tfos__place *place, u
     return TFOS_OK;
 }
 
-static void end_entry(tfos__place *place)
-{
-    tfos__lane_release(place->results, place->results_entry.bytes);
-    tfos__place_ring(place);
-    place->results_reading = false;
-}
-
 /* Goes on to the next entry with rows. END: there is none now. */
 static tfos_status begin_entry(tfos__place *place, bool *over, tfos_error *error)
 {
-    while (!place->results_reading) {
-        const uint8_t *bytes;
-        size_t count;
-        TFOS_TRY(tfos__lane_peek(place->results, &bytes, &count, over, error));
-        if (count == 0) {
-            return TFOS_END;
-        }
-        TFOS_TRY(tfos__entry_read(bytes, count, &place->results_entry, error));
-        if (place->results_entry.kind == TFOS__ENTRY_SCHEMA) {
-            tfos_schema_free(place->results_schema);
-            place->results_schema = NULL;
-            TFOS_TRY(tfos__entry_read_schema(bytes, &place->results_entry, &place->results_schema, error));
-            end_entry(place);
-        } else if (place->results_entry.kind == TFOS__ENTRY_BATCH && place->results_schema != NULL) {
-            TFOS_TRY(tfos__entry_read_batch(bytes, &place->results_entry, place->results_schema, &place->results_views,
-                                            error));
-            place->results_reading = true;
-            place->results_row = 0;
-        } else {
-            return tfos__fail(error, TFOS_CORRUPT, "the results of node %u on %s make no sense", place->index,
-                              place->host);
-        }
+    tfos__lane_reader *reader = &place->reader;
+    reader->lane = place->results;
+    TFOS_TRY(tfos__lane_reader_begin(reader, over, error));
+    if (reader->entry.kind != TFOS__ENTRY_BATCH) {
+        return tfos__fail(error, TFOS_CORRUPT, "the results of node %u on %s make no sense", place->index, place->host);
     }
     return TFOS_OK;
+}
+
+/* Tells the program that there is room for results, where there is more than before. */
+static void ring_if_released(tfos__place *place)
+{
+    if (place->reader.released) {
+        place->reader.released = false;
+        tfos__place_ring(place);
+    }
 }
 
 static tfos_status copy_rows(tfos__place *place, int64_t count, tfos_batch **out, tfos_error *error)
 {
     tfos_batch *batch;
-    TFOS_TRY(tfos__batch_new(place->results_schema, &batch, error));
-    size_t columns = tfos_schema_field_count(place->results_schema);
-    tfos_status status = TFOS_OK;
-    for (size_t i = 0; status == TFOS_OK && i < columns; i++) {
-        status = tfos__vector_append(tfos__batch_vector(batch, i),
-                                     &place->results_views.vector[place->results_views.column[i]], place->results_row,
-                                     count, error);
-    }
+    TFOS_TRY(tfos__batch_new(place->reader.schema, &batch, error));
+    tfos_status status = tfos__lane_reader_take(&place->reader, count, batch, error);
     status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
     if (status != TFOS_OK) {
         tfos_batch_free(batch);
@@ -105,6 +83,7 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
     bool over = false;
     *out = NULL;
     tfos_status status = begin_entry(place, &over, error);
+    ring_if_released(place);
     if (status == TFOS_END) {
         if (!over) {
             return TFOS_OK;
@@ -116,12 +95,9 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
                           first->rows, feeder->attempt.partition, place->index, place->host);
     }
     TFOS_TRY(status);
-    int64_t count = tfos__min_i64((int64_t)place->results_entry.rows - place->results_row, (int64_t)first->rows);
+    int64_t count = tfos__min_i64((int64_t)place->reader.entry.rows - place->reader.row, (int64_t)first->rows);
     TFOS_TRY(copy_rows(place, count, out, error));
-    place->results_row += count;
-    if (place->results_row == (int64_t)place->results_entry.rows) {
-        end_entry(place);
-    }
+    ring_if_released(place);
     first->rows -= (uint64_t)count;
     if (first->rows == 0) {
         drop_first(feeder);

@@ -4,6 +4,7 @@
 
 #include "feed/entry.h"
 #include "feed/feeder.h"
+#include "feed/lane_rows.h"
 #include "feed/packet.h"
 #include "net/dial.h"
 
@@ -30,11 +31,7 @@ typedef struct tfos__place {
     bool ended;                        /* we have closed the lane: all rows are fed */
     tfos__lane *lane;
     tfos__lane *results;
-    tfos_schema *results_schema;
-    bool results_reading; /* results_entry was begun: its rows before results_row were taken */
-    tfos__entry results_entry;
-    int64_t results_row;
-    tfos__entry_views results_views;
+    tfos__lane_reader reader; /* of the results */
     uint64_t end_row;       /* of what was committed to the lane */
     uint64_t schema_number; /* of the schema that was sent through the lane; 0: none */
 } tfos__place;
