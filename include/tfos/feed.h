@@ -164,12 +164,6 @@ TFOS_API void tfos_pump_source_init(tfos_pump_source *source, size_t size);
 TFOS_API tfos_status tfos_pump_open(const tfos_feeder_options *options, const tfos_pump_source *source, tfos_pump **out,
                                     tfos_error *error);
 
-/* The feeder that it fills, to be looked at.
- *
- * Owner: the pump.
- * Thread: any. */
-TFOS_API const tfos_feeder *tfos_pump_feeder(const tfos_pump *pump);
-
 /* Feeds the partition. With inference it returns with the results that have come, in the order of the rows, and asks
  * for no more rows than these needed: whoever has enough of them calls no more. END: all is done, or wanted; without
  * inference the first call does it all. An error ends the task: the coordinator has been told (tfos_feeder_give_up),

@@ -59,15 +59,15 @@ TFOS_API const tfos_schema *tfos_spark_rows_schema(const tfos_spark_rows *rows);
 TFOS_API tfos_status tfos_spark_rows_append(tfos_spark_rows *rows, const void *block, size_t bytes, size_t *used,
                                             tfos_error *error);
 
-/* The rows are for this feeder: those that its lanes have no room for are refused before they are copied.
+/* The rows are for this pump: those that its lanes have no room for are refused before they are copied.
  *
  * Owner: nothing changes hands.
  * Thread: one at a time per object. */
-TFOS_API void tfos_spark_rows_set_feeder(tfos_spark_rows *rows, const tfos_feeder *feeder);
+TFOS_API void tfos_spark_rows_set_pump(tfos_spark_rows *rows, const tfos_pump *pump);
 
 /* Looks whether the row that comes next can be fed at all, before its bytes are copied. `head` is its beginning: the
  * words that say what is null, and a slot of 8 bytes for each column. LIMIT: it has no room in a lane, as far as
- * tfos_spark_rows_set_feeder has told. Only where every row before it was appended.
+ * tfos_spark_rows_set_pump has told. Only where every row before it was appended.
  *
  * Owner: `head` stays the caller's.
  * Thread: one at a time per object. */
@@ -118,7 +118,7 @@ typedef struct tfos_spark_form {
     int precision;
     int scale;
     int64_t
-        row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_set_feeder */
+        row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_set_pump */
 } tfos_spark_form;
 
 /* The form of column `index`. False: it can only come in rows.

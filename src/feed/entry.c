@@ -6,7 +6,7 @@
  *           16   8   first row                          12   4   zero
  *           24   4   rows                               16   8   length
  *           28   4   levels                             24   8   nulls
- *           32   8   bytes of the text (SCHEMA)         32   8   where the validity begins, 0: all are values
+ *           32   8   bytes of the text (or schema)       32   8   where the validity begins, 0: all are values
  *           40  24   zero                               40   8   where the offsets begin, 0: the layout has none
  *                                                       48   8   where the data begin, 0: the layout has none
  *                                                       56   8   bytes of the data
@@ -274,23 +274,32 @@ void tfos__entry_write_batch(const tfos_batch *batch, int64_t first, int64_t cou
     memcpy(to, &header, sizeof header);
 }
 
+static tfos_status append_text(tfos__entry_kind kind, const void *text, size_t count, tfos__buffer *out,
+                               tfos_error *error)
+{
+    size_t bytes = align(sizeof(entry_header) + count);
+    TFOS_TRY(tfos__buffer_reserve(out, out->size + bytes, error));
+    entry_header header = {.magic = ENTRY_MAGIC, .kind = kind, .bytes = bytes, .text_bytes = count};
+    uint8_t *to = out->data + out->size;
+    memcpy(to, &header, sizeof header);
+    memcpy(to + sizeof header, text, count);
+    memset(to + sizeof header + count, 0, bytes - sizeof header - count);
+    out->size += bytes;
+    return TFOS_OK;
+}
+
 tfos_status tfos__entry_append_schema(const tfos_schema *schema, tfos__buffer *out, tfos_error *error)
 {
     char *text;
     TFOS_TRY(tfos_schema_to_json(schema, &text, error));
-    size_t count = strlen(text);
-    size_t bytes = align(sizeof(entry_header) + count);
-    tfos_status status = tfos__buffer_reserve(out, out->size + bytes, error);
-    if (status == TFOS_OK) {
-        entry_header header = {.magic = ENTRY_MAGIC, .kind = TFOS__ENTRY_SCHEMA, .bytes = bytes, .text_bytes = count};
-        uint8_t *to = out->data + out->size;
-        memcpy(to, &header, sizeof header);
-        memcpy(to + sizeof header, text, count);
-        memset(to + sizeof header + count, 0, bytes - sizeof header - count);
-        out->size += bytes;
-    }
+    tfos_status status = append_text(TFOS__ENTRY_SCHEMA, text, strlen(text), out, error);
     tfos_string_free(text);
     return status;
+}
+
+tfos_status tfos__entry_append_text(const void *text, size_t count, tfos__buffer *out, tfos_error *error)
+{
+    return append_text(TFOS__ENTRY_TEXT, text, count, out, error);
 }
 
 void tfos__entry_write_partition(uint64_t rows, uint8_t *to)
@@ -322,8 +331,9 @@ static tfos_status check_kind(const entry_header *header, tfos_error *error)
     uint64_t body = header->bytes - sizeof *header;
     switch (header->kind) {
     case TFOS__ENTRY_SCHEMA:
+    case TFOS__ENTRY_TEXT:
         if (header->rows != 0 || header->levels != 0 || header->text_bytes > body) {
-            return fail_header(header, "a schema has a text that lies in it, and no rows", error);
+            return fail_header(header, "a schema, or a text, has a text that lies in it, and no rows", error);
         }
         return TFOS_OK;
     case TFOS__ENTRY_BATCH:
@@ -376,19 +386,36 @@ tfos_status tfos__entry_read(const uint8_t *bytes, size_t count, tfos__entry *ou
     return TFOS_OK;
 }
 
+/* How long the text of an entry is, which whoever wrote it can still change. */
+static tfos_status measure_text(const uint8_t *bytes, const tfos__entry *entry, size_t *out, tfos_error *error)
+{
+    uint64_t count = tfos__load_u64(bytes + offsetof(entry_header, text_bytes));
+    if (count > entry->bytes - sizeof(entry_header)) {
+        return tfos__fail(error, TFOS_CORRUPT, "the text of an entry of a lane has changed while it was read");
+    }
+    *out = (size_t)count;
+    return TFOS_OK;
+}
+
 tfos_status tfos__entry_read_schema(const uint8_t *bytes, const tfos__entry *entry, tfos_schema **out,
                                     tfos_error *error)
 {
+    size_t count = 0;
     assert(entry->kind == TFOS__ENTRY_SCHEMA);
-    uint64_t count = tfos__load_u64(bytes + offsetof(entry_header, text_bytes));
-    if (count > entry->bytes - sizeof(entry_header)) {
-        return tfos__fail(error, TFOS_CORRUPT, "the schema of a lane has changed while it was read");
-    }
-    tfos_status status = tfos_schema_from_json((const char *)bytes + sizeof(entry_header), (size_t)count, out, error);
+    TFOS_TRY(measure_text(bytes, entry, &count, error));
+    tfos_status status = tfos_schema_from_json((const char *)bytes + sizeof(entry_header), count, out, error);
     if (status != TFOS_OK) {
         tfos__error_prefix(error, "in a lane");
     }
     return status;
+}
+
+tfos_status tfos__entry_read_text(const uint8_t *bytes, const tfos__entry *entry, tfos__buffer *out, tfos_error *error)
+{
+    size_t count = 0;
+    assert(entry->kind == TFOS__ENTRY_TEXT);
+    TFOS_TRY(measure_text(bytes, entry, &count, error));
+    return tfos__buffer_append(out, bytes + sizeof(entry_header), count, error);
 }
 
 /* What a reader of the levels knows. */

@@ -18,6 +18,7 @@ typedef enum tfos__entry_kind {
     TFOS__ENTRY_BATCH = 2,     /* rows */
     TFOS__ENTRY_PARTITION = 3, /* all rows of the partition have been fed: first_row is how many there are */
     TFOS__ENTRY_GAP = 4,       /* nothing: the next entry begins behind it */
+    TFOS__ENTRY_TEXT = 5,      /* a word to the other end, whose meaning is theirs */
 } tfos__entry_kind;
 
 enum { TFOS__ENTRY_HEADER_BYTES = 64 };
@@ -47,6 +48,9 @@ int64_t tfos__entry_rows_within(const tfos_batch *batch, int64_t first, int64_t 
 /* A SCHEMA entry. */
 tfos_status tfos__entry_append_schema(const tfos_schema *schema, tfos__buffer *out, tfos_error *error);
 
+/* A TEXT entry. */
+tfos_status tfos__entry_append_text(const void *text, size_t count, tfos__buffer *out, tfos_error *error);
+
 /* A PARTITION entry of 64 bytes. */
 void tfos__entry_write_partition(uint64_t rows, uint8_t *to);
 
@@ -63,6 +67,9 @@ tfos_status tfos__entry_read(const uint8_t *bytes, size_t count, tfos__entry *ou
 /* The schema in a SCHEMA entry. */
 tfos_status tfos__entry_read_schema(const uint8_t *bytes, const tfos__entry *entry, tfos_schema **out,
                                     tfos_error *error);
+
+/* The text in a TEXT entry, copied behind what is in `out`. */
+tfos_status tfos__entry_read_text(const uint8_t *bytes, const tfos__entry *entry, tfos__buffer *out, tfos_error *error);
 
 /* The columns of a BATCH entry, as views into it. `views` is memory of the reader that is used again for each entry.
  * Offsets and validity, which say where to read, are copied: whoever wrote the entry can still change it. */

@@ -31,11 +31,6 @@ void tfos_feeder_skip(tfos_feeder *feeder, int64_t rows)
     feeder->row += (uint64_t)rows;
 }
 
-void tfos__feeder_locate(const tfos_feeder *feeder, tfos_error *error)
-{
-    tfos__error_prefix(error, "partition %" PRIu64, feeder->attempt.partition);
-}
-
 void tfos__feeder_look(const tfos_feeder *feeder, tfos__feeder_view *out)
 {
     *out =
@@ -66,7 +61,7 @@ static void hear_hungry(tfos_feeder *feeder, const tfos__message *message)
  * missing without a word. */
 static tfos_status tell_end(const tfos_feeder *feeder, tfos_error *error)
 {
-    if ((feeder->flags & TFOS__FEED_INFERENCE) == 0 || feeder->terminated) {
+    if (!feeder->sink.inference || feeder->terminated) {
         return TFOS_END;
     }
     return tfos__fail(error, TFOS_MISMATCH,
@@ -164,7 +159,7 @@ void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now)
     tfos__message message;
     uint64_t consumed = feeder->fed; /* what earlier attempts have fed is consumed, or will be */
     int64_t clock_ms = tfos__clock_ms();
-    if ((feeder->flags & TFOS__FEED_INFERENCE) != 0 || (!now && clock_ms - feeder->told_ms < PROGRESS_MS)) {
+    if (feeder->sink.inference || (!now && clock_ms - feeder->told_ms < PROGRESS_MS)) {
         return;
     }
     feeder->told_ms = clock_ms;
@@ -192,7 +187,7 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
     if (feeder->ended) {
         return tell_end(feeder, error);
     }
-    if (feeder->patience.interrupted != NULL && feeder->patience.interrupted(feeder->patience.context)) {
+    if (feeder->sink.patience.interrupted != NULL && feeder->sink.patience.interrupted(feeder->sink.patience.context)) {
         return tfos__fail(error, TFOS_CANCELLED, "the task was interrupted while it was feeding");
     }
     TFOS_TRY(hear_coordinator(feeder, 0, error));
@@ -210,7 +205,7 @@ tfos_status tfos__feeder_look_around(tfos_feeder *feeder, tfos_error *error)
  * was acknowledged. Where results are waited for, they are missed anyway. */
 static tfos_status check_under_way(tfos_feeder *feeder, tfos_error *error)
 {
-    for (size_t i = 0; (feeder->flags & TFOS__FEED_INFERENCE) == 0 && i < feeder->place_count; i++) {
+    for (size_t i = 0; !feeder->sink.inference && i < feeder->place_count; i++) {
         tfos__place *place = &feeder->places[i];
         if (!place->far) {
             continue; /* what is in a lane of shared memory is where it belongs */
@@ -329,7 +324,7 @@ static tfos_status feed_some(tfos_feeder *feeder, const tfos_batch *batch, int64
     size_t row = tfos__entry_batch_bytes(batch, first, 1);
     for (;;) {
         if ((int64_t)row > tfos__feeder_least_lane(feeder)) {
-            return tfos__feeder_refuse_row(feeder, batch, first, row, error);
+            return tfos__sink_refuse_row(&feeder->sink, batch, first, feeder->row, row, error);
         }
         tfos__choice chosen;
         uint32_t seen = tfos__bell_read(feeder->bell);
@@ -451,7 +446,7 @@ static tfos_status await_acknowledgement(tfos_feeder *feeder, tfos_error *error)
 /* Whether the task has what it wants, whatever becomes of the feed. */
 static bool has_all_results(const tfos_feeder *feeder)
 {
-    return (feeder->flags & TFOS__FEED_INFERENCE) != 0 && feeder->expected_first == feeder->expected_count;
+    return feeder->sink.inference && feeder->expected_first == feeder->expected_count;
 }
 
 tfos_status tfos_feeder_exhaust(tfos_feeder *feeder, tfos_error *error)
@@ -500,7 +495,7 @@ static tfos_status finish(tfos_feeder *feeder, tfos_error *error)
                           feeder->attempt.partition, feeder->row, feeder->fed);
     }
     TFOS_TRY(tfos_feeder_exhaust(feeder, error));
-    if ((feeder->flags & TFOS__FEED_INFERENCE) != 0) {
+    if (feeder->sink.inference) {
         TFOS_TRY(say_complete(feeder, error));
     }
     while (!feeder->acknowledged) {

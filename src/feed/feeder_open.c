@@ -33,10 +33,7 @@ void tfos_feeder_close(tfos_feeder *feeder)
     tfos__buffer_reset(&feeder->schema);
     tfos_schema_free(feeder->schema_now);
     free(feeder->expected);
-    for (size_t i = feeder->ready_first; i < feeder->ready_count; i++) {
-        tfos_batch_free(feeder->ready[i]);
-    }
-    free(feeder->ready);
+    tfos__batch_queue_reset(&feeder->ready);
     tfos__secret_wipe(feeder->token, sizeof feeder->token);
     tfos__secret_wipe(feeder->key, sizeof feeder->key);
     free(feeder->places);
@@ -55,7 +52,7 @@ static tfos_status dial(tfos_feeder *feeder, const tfos__message *ticket, tfos_e
     tfos__message_copy(ticket, TFOS__FIELD_HOST, host, sizeof host);
     tfos_status status =
         tfos__dial_open(host, (uint16_t)tfos__message_number(ticket, TFOS__FIELD_PORT), (const uint8_t *)key.at,
-                        TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->patience, &feeder->coordinator, error);
+                        TFOS__LINK_PURPOSE, CONNECT_MS, &feeder->sink.patience, &feeder->coordinator, error);
     if (status == TFOS_IO) {
         tfos__error_prefix(error,
                            "the cluster does not answer; it has ended or failed, and its shutdown(), or the first "
@@ -101,6 +98,7 @@ static tfos_status await_admission(tfos_feeder *feeder, tfos_error *error)
     feeder->granted = true;
     feeder->fed = tfos__message_number(&message, TFOS__FIELD_FED_BEFORE);
     feeder->flags = tfos__message_number(&message, TFOS__FIELD_FEED_FLAGS);
+    feeder->sink.inference = (feeder->flags & TFOS__FEED_INFERENCE) != 0;
     feeder->held_back = (feeder->flags & TFOS__FEED_HELD_BACK) != 0;
     feeder->timeout_ms = (int64_t)tfos__message_number(&message, TFOS__FIELD_FEED_TIMEOUT_MS);
     tfos__message_copy(&message, TFOS__FIELD_QUEUE, feeder->queue, sizeof feeder->queue);
@@ -161,7 +159,9 @@ static tfos_status read_settings(tfos_feeder *feeder, const tfos__message *ticke
 static tfos_status open_feeder(tfos_feeder *feeder, const tfos_feeder_options *options, tfos_error *error)
 {
     tfos__message ticket;
-    feeder->patience = (tfos__patience){options->interrupted, options->interrupted_context};
+    feeder->sink = (tfos__sink){.functions = &tfos__feeder_functions,
+                                .patience = {options->interrupted, options->interrupted_context},
+                                .partition = options->partition};
     TFOS_TRY(tfos__message_decode(options->ticket, options->ticket_bytes, &ticket, error));
     feeder->attempt = (tfos__attempt){.feed = tfos__message_number(&ticket, TFOS__FIELD_FEED),
                                       .epoch = tfos__message_number(&ticket, TFOS__FIELD_EPOCH),

@@ -73,7 +73,7 @@ static tfos_status await_answer(const tfos_feeder *feeder, const tfos__place *pl
         if (ready < 0 && errno != EINTR) {
             return tfos__fail_errno(error, errno, "cannot wait for node %u on %s", place->index, place->host);
         }
-        if (feeder->patience.interrupted != NULL && feeder->patience.interrupted(feeder->patience.context)) {
+        if (feeder->sink.patience.interrupted != NULL && feeder->sink.patience.interrupted(feeder->sink.patience.context)) {
             return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for node %u on %s", place->index,
                               place->host);
         }
@@ -179,7 +179,7 @@ tfos_status tfos__place_ask(tfos_feeder *feeder, tfos__place *place, tfos_error 
     int fd = tfos__bell_fd(feeder->bell);
     tfos__packet_init(&packet, TFOS__PACKET_OPEN);
     packet.id.attempt = feeder->attempt;
-    packet.flags = (feeder->flags & TFOS__FEED_INFERENCE) != 0 ? TFOS__PACKET_INFERENCE : 0;
+    packet.flags = feeder->sink.inference ? TFOS__PACKET_INFERENCE : 0;
     memcpy(packet.queue, feeder->queue, sizeof packet.queue);
     place->asked = true;
     place->asked_ms = tfos__clock_ms();

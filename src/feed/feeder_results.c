@@ -108,14 +108,13 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
 tfos_status tfos__feeder_drain(tfos_feeder *feeder, tfos_error *error)
 {
     while (feeder->expected_first < feeder->expected_count) {
-        TFOS_TRY(tfos__array_reserve(&feeder->ready, feeder->ready_count, &feeder->ready_capacity, sizeof(tfos_batch *),
-                                     error));
+        TFOS_TRY(tfos__batch_queue_reserve(&feeder->ready, error));
         tfos_batch *batch;
         TFOS_TRY(take(feeder, &batch, error));
         if (batch == NULL) {
             break;
         }
-        feeder->ready[feeder->ready_count++] = batch;
+        tfos__batch_queue_put(&feeder->ready, batch);
     }
     return TFOS_OK;
 }
@@ -173,13 +172,9 @@ static bool is_hungry(const tfos_feeder *feeder)
 
 tfos_status tfos_feeder_take_results(tfos_feeder *feeder, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
 {
-    assert((feeder->flags & TFOS__FEED_INFERENCE) != 0);
-    *out = NULL;
-    if (feeder->ready_first < feeder->ready_count) {
-        *out = feeder->ready[feeder->ready_first++];
-        if (feeder->ready_first == feeder->ready_count) {
-            feeder->ready_first = feeder->ready_count = 0;
-        }
+    assert(feeder->sink.inference);
+    *out = tfos__batch_queue_take(&feeder->ready);
+    if (*out != NULL) {
         return TFOS_OK;
     }
     int64_t since_ms = tfos__clock_ms();

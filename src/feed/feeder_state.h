@@ -2,10 +2,12 @@
 #ifndef TFOS_FEED_FEEDER_STATE_H
 #define TFOS_FEED_FEEDER_STATE_H
 
+#include "feed/batch_queue.h"
 #include "feed/entry.h"
 #include "feed/feeder.h"
 #include "feed/lane_rows.h"
 #include "feed/packet.h"
+#include "feed/sink.h"
 #include "net/dial.h"
 
 /* What stands in for a node elsewhere: see feeder_far.c. */
@@ -43,8 +45,8 @@ typedef struct tfos__expected {
 } tfos__expected;
 
 struct tfos_feeder {
+    tfos__sink sink; /* first: a pump fills it */
     tfos__dial *coordinator;
-    tfos__patience patience;
     tfos__attempt attempt;
     char queue[TFOS__QUEUE_BYTES];
     uint64_t flags;
@@ -88,10 +90,7 @@ struct tfos_feeder {
     size_t expected_capacity;
 
     /* Results that were taken out of their lanes while the task waited for room, the first of them first. */
-    tfos_batch **ready;
-    size_t ready_first;
-    size_t ready_count; /* behind the last */
-    size_t ready_capacity;
+    tfos__batch_queue ready;
 };
 
 /* ---- feeder.c ---- */
@@ -104,20 +103,15 @@ tfos_status tfos__feeder_await_word(tfos_feeder *feeder, int64_t most_ms, tfos_e
 /* The error that a message of the coordinator has, which then needs not be told of it. */
 tfos_status tfos__feeder_fail_as_told(tfos_feeder *feeder, const tfos__message *message, tfos_error *error);
 
-/* Puts the partition before an error of its rows. */
-void tfos__feeder_locate(const tfos_feeder *feeder, tfos_error *error);
-
 /* Tells the coordinator how far we are, for reports: now, or unless that was a moment ago. */
 void tfos__feeder_tell_progress(tfos_feeder *feeder, bool now);
 
-/* ---- feeder_limit.c ---- */
+/* ---- feeder_sink.c ---- */
+
+extern const tfos__sink_functions tfos__feeder_functions;
 
 /* Bytes that the smallest lane has, which is where a row may have to go. */
 int64_t tfos__feeder_least_lane(const tfos_feeder *feeder);
-
-/* LIMIT, for a row of a batch that takes so many. */
-tfos_status tfos__feeder_refuse_row(const tfos_feeder *feeder, const tfos_batch *batch, int64_t first, size_t bytes,
-                                    tfos_error *error);
 
 /* ---- feeder_choice.c ---- */
 

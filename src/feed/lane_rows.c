@@ -41,12 +41,32 @@ static tfos_status put_schema(tfos__lane_writer *writer, const tfos_schema *sche
     return status;
 }
 
+/* Bytes that there are for an entry of at least `least`, behind a gap where one is needed. */
+static tfos_status make_room(tfos__lane_writer *writer, size_t least, size_t *out, tfos_error *error)
+{
+    size_t gap = 0;
+    uint8_t *to;
+    *out = tfos__lane_free_bytes(writer->lane);
+    if (writer->window > 0) {
+        *out = tfos__lane_room(writer->lane, writer->window, least, &gap);
+    }
+    if (gap > 0 && *out >= least) {
+        tfos__lane_counts counts;
+        tfos__lane_count(writer->lane, &counts);
+        TFOS_TRY(tfos__lane_reserve(writer->lane, gap, &to, error));
+        tfos__entry_write_gap(gap, to);
+        return tfos__lane_commit(writer->lane, gap, 0, counts.end_row, error);
+    }
+    return gap > 0 ? TFOS_END : TFOS_OK;
+}
+
 tfos_status tfos__lane_put_rows(tfos__lane_writer *writer, const tfos_batch *batch, int64_t first, int64_t count,
                                 size_t most, uint64_t first_row, int64_t *out, tfos_error *error)
 {
     uint8_t *to;
     TFOS_TRY(put_schema(writer, tfos_batch_schema(batch), error));
-    size_t room = tfos__lane_free_bytes(writer->lane);
+    size_t room;
+    TFOS_TRY(make_room(writer, tfos__entry_batch_bytes(batch, first, 1), &room, error));
     int64_t rows = tfos__entry_rows_within(batch, first, count, room < most ? room : most);
     rows = tfos__max_i64(rows, 1); /* which there may be room for by now, or which is larger than wanted */
     size_t bytes = tfos__entry_batch_bytes(batch, first, rows);

@@ -12,6 +12,7 @@
 typedef struct tfos__lane_writer {
     tfos__lane *lane;    /* somebody else's */
     tfos__bell *reader;  /* rung when there is something to read; somebody else's */
+    size_t window;       /* entries stay within so many bytes at the beginning of the ring; 0: they use all of it */
     tfos_schema *schema; /* of the rows that were put last; NULL: there were none */
 } tfos__lane_writer;
 

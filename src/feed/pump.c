@@ -1,8 +1,8 @@
 /* What a Spark task does with its partition, whichever language its rows come from: it asks for rows, feeds them, and
  * with inference takes results meanwhile; it proves the end, and says what went wrong.
  *
- *   source ── rows ──► pump ──► feeder ══► programs
- *                      pump ◄── feeder ◄══ results
+ *   source ── rows ──► pump ──► sink ══► programs
+ *                      pump ◄── sink ◄══ results
  *
  * Whoever wants results asks for them, and rows are asked for in turn: results that are there go out first, then some
  * rows come in. So nothing is computed that nobody has use for, and what waits for results stays little. */
@@ -11,7 +11,8 @@
 
 #include "base/options.h"
 #include "base/status.h"
-#include "feed/feeder_state.h"
+#include "column/spark_limit.h"
+#include "feed/sink.h"
 
 enum {
     PATIENCE_MS = 50,           /* where rows come slowly, consumers do not wait for a batch to fill */
@@ -20,7 +21,8 @@ enum {
 };
 
 struct tfos_pump {
-    tfos_feeder *feeder;
+    tfos__sink *sink;
+    tfos_feeder *feeder; /* the sink, or NULL */
     tfos_pump_source source;
     bool begun;   /* what an earlier attempt has fed is behind us */
     bool feeding; /* there may be rows, and somebody wants them */
@@ -36,23 +38,22 @@ void tfos_pump_source_init(tfos_pump_source *source, size_t size)
     tfos__options_init(source, size, &defaults, sizeof defaults);
 }
 
-tfos_status tfos_pump_open(const tfos_feeder_options *options, const tfos_pump_source *source, tfos_pump **out,
+tfos_status tfos__pump_new(tfos__sink *sink, tfos_feeder *feeder, const tfos_pump_source *source, tfos_pump **out,
                            tfos_error *error)
 {
-    tfos_pump_source taken;
-    TFOS_TRY(tfos__options_take("tfos_pump_source", source, &defaults, &taken, sizeof taken, error));
-    assert(taken.next != NULL);
-    tfos_pump *pump = calloc(1, sizeof *pump);
-    if (pump == NULL) {
-        return tfos__fail_memory(error, sizeof *pump);
+    tfos_pump_source taken = {0};
+    tfos_pump *pump = NULL;
+    tfos_status status = tfos__options_take("tfos_pump_source", source, &defaults, &taken, sizeof taken, error);
+    if (status == TFOS_OK) {
+        assert(taken.next != NULL);
+        pump = calloc(1, sizeof *pump);
+        status = pump != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof *pump);
     }
-    tfos_status status = tfos_feeder_open(options, &pump->feeder, error);
     if (status != TFOS_OK) {
-        free(pump);
+        sink->functions->close(sink);
         return status;
     }
-    pump->source = taken;
-    pump->feeding = true;
+    *pump = (tfos_pump){.sink = sink, .feeder = feeder, .source = taken, .feeding = true};
     *out = pump;
     return TFOS_OK;
 }
@@ -60,26 +61,26 @@ tfos_status tfos_pump_open(const tfos_feeder_options *options, const tfos_pump_s
 void tfos_pump_close(tfos_pump *pump)
 {
     if (pump != NULL) {
-        tfos_feeder_close(pump->feeder);
+        pump->sink->functions->close(pump->sink);
         free(pump);
     }
 }
 
-const tfos_feeder *tfos_pump_feeder(const tfos_pump *pump)
+const tfos_feeder *tfos__pump_feeder(const tfos_pump *pump)
 {
     return pump->feeder;
 }
 
-static bool is_inference(const tfos_pump *pump)
+void tfos_spark_rows_set_pump(tfos_spark_rows *rows, const tfos_pump *pump)
 {
-    return (pump->feeder->flags & TFOS__FEED_INFERENCE) != 0;
+    tfos__spark_rows_limit(rows, pump->sink->functions->least_lane(pump->sink));
 }
 
 /* ---- the source ---- */
 
 static bool is_interrupted(const tfos_pump *pump)
 {
-    const tfos__patience *patience = &pump->feeder->patience;
+    const tfos__patience *patience = &pump->sink->patience;
     return patience->interrupted != NULL && patience->interrupted(patience->context);
 }
 
@@ -91,13 +92,13 @@ static tfos_status hear_source(tfos_pump *pump, tfos_status status, tfos_error *
     }
     pump->of_source = true;
     error->status = status == TFOS_RAISED && is_interrupted(pump) ? TFOS_CANCELLED : status;
-    tfos__feeder_locate(pump->feeder, error);
+    tfos__sink_locate(pump->sink, error);
     return error->status;
 }
 
 static tfos_status skip_fed(tfos_pump *pump, tfos_error *error)
 {
-    int64_t fed = tfos_feeder_fed(pump->feeder);
+    int64_t fed = pump->feeder != NULL ? tfos_feeder_fed(pump->feeder) : 0;
     int64_t skipped = 0;
     pump->begun = true;
     if (fed == 0 || pump->source.skip == NULL) {
@@ -134,7 +135,7 @@ static tfos_status check_end(tfos_pump *pump, tfos_error *error)
 static tfos_status stop_feeding(tfos_pump *pump, tfos_status why, tfos_error *error)
 {
     pump->feeding = false;
-    return is_inference(pump) ? tfos_feeder_exhaust(pump->feeder, error) : why;
+    return pump->sink->inference ? pump->sink->functions->exhaust(pump->sink, error) : why;
 }
 
 /* Feeds about a batch. END: the feed wants no more, and there are no results to be waited for. */
@@ -146,7 +147,7 @@ static tfos_status feed_some(tfos_pump *pump, tfos_error *error)
     if (status != TFOS_OK && !last) {
         return status;
     }
-    status = batch != NULL ? tfos_feeder_put_batch(pump->feeder, batch, error) : TFOS_OK;
+    status = batch != NULL ? pump->sink->functions->put_batch(pump->sink, batch, error) : TFOS_OK;
     tfos_batch_free(batch);
     if (status == TFOS_OK && last) {
         TFOS_TRY(check_end(pump, error));
@@ -174,14 +175,14 @@ static tfos_status pump_on(tfos_pump *pump, tfos_batch **out, tfos_error *error)
     for (;;) {
         tfos_status status = TFOS_END;
         *out = NULL;
-        if (is_inference(pump)) {
-            status = tfos_feeder_take_results(pump->feeder, patience_for_results(pump), out, error);
+        if (pump->sink->inference) {
+            status = pump->sink->functions->take_results(pump->sink, patience_for_results(pump), out, error);
         }
         if (*out != NULL || (status != TFOS_OK && status != TFOS_END)) {
             return status;
         }
         if (!pump->feeding) {
-            status = tfos_feeder_finish(pump->feeder, error);
+            status = pump->sink->functions->finish(pump->sink, error);
             return status == TFOS_OK ? TFOS_END : status;
         }
         TFOS_TRY(feed_some(pump, error));
@@ -200,7 +201,7 @@ tfos_status tfos_pump_next(tfos_pump *pump, tfos_batch **out, tfos_error *error)
             /* What was damaged on its way to a program has another way with another attempt. */
             why.fault = status == TFOS_CORRUPT && !pump->of_source ? TFOS_FAULT_AGAIN : why.fault;
             pump->failure = why;
-            tfos_feeder_give_up(pump->feeder, &why);
+            pump->sink->functions->give_up(pump->sink, &why);
         }
     }
     if (pump->failure.status != TFOS_OK && error != NULL) {
@@ -214,6 +215,6 @@ tfos_status tfos_pump_next(tfos_pump *pump, tfos_batch **out, tfos_error *error)
 
 void tfos_pump_give_up(tfos_pump *pump, tfos_error *why)
 {
-    tfos__feeder_locate(pump->feeder, why);
-    tfos_feeder_give_up(pump->feeder, why);
+    tfos__sink_locate(pump->sink, why);
+    pump->sink->functions->give_up(pump->sink, why);
 }

@@ -240,7 +240,7 @@ static void test_every_lie_is_named(void **state)
         {0, 0x12345678, 4, "expected an entry of a lane"},
         {4, 9, 4, "no known kind"},
         {4, 0, 4, "no known kind"},
-        {4, TFOS__ENTRY_SCHEMA, 4, "a schema has a text"},
+        {4, TFOS__ENTRY_SCHEMA, 4, "a schema, or a text, has a text"},
         {4, TFOS__ENTRY_PARTITION, 4, "the end of a partition"},
         {4, TFOS__ENTRY_GAP, 4, "a gap has nothing"},
         {8, 0, 8, "a multiple of 64 bytes"},

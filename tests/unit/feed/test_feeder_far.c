@@ -317,7 +317,7 @@ static tfos_status spoil(void *context, int64_t patience_ms, int64_t held_bytes,
     spoiler *who = context;
     if (++who->calls == 2) {
         uint8_t *to;
-        const tfos__place *place = &tfos_pump_feeder(who->pump)->places[0];
+        const tfos__place *place = &tfos__pump_feeder(who->pump)->places[0];
         assert_int_equal(tfos__lane_reserve(place->lane, 64, &to, error), TFOS_OK);
         memset(to, 0xff, 64); /* no entry looks like this */
         assert_int_equal(tfos__lane_commit(place->lane, 64, 0, 0, error), TFOS_OK);
@@ -504,7 +504,7 @@ static void test_interrupted_while_connecting(void **state)
     (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t bytes = sizeof address;
-    tfos_feeder feeder = {.patience = {.interrupted = is_interrupted}};
+    tfos_feeder feeder = {.sink.patience = {.interrupted = is_interrupted}};
     tfos__place place = {.socket = -1, .host = "127.0.0.1"};
     tfos_error error;
     int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -515,7 +515,7 @@ static void test_interrupted_while_connecting(void **state)
     int64_t began = tfos__clock_ms();
     assert_int_equal(tfos__place_connect_far(&feeder, &place, INT64_MAX, &error), TFOS_CANCELLED);
     assert_true(tfos__clock_ms() - began < 5000);
-    feeder.patience.interrupted = NULL;
+    feeder.sink.patience.interrupted = NULL;
     began = tfos__clock_ms();
     assert_int_equal(tfos__place_connect_far(&feeder, &place, began + 300, &error), TFOS_IO);
     assert_true(tfos__clock_ms() - began < 5000);

@@ -120,7 +120,7 @@ static bool open_pump(pump *self, tfos_feeder_options *options)
     if (!leave(self, tfos_pump_open(options, &source, &self->pump, &error), &error)) {
         return false;
     }
-    tfos_spark_rows_set_feeder(self->rows, tfos_pump_feeder(self->pump));
+    tfos_spark_rows_set_pump(self->rows, self->pump);
     return true;
 }
 
