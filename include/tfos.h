@@ -16,6 +16,7 @@
  *   feeder           a Spark task that feeds the rows of one partition to the nodes of a cluster      tfos/feed.h
  *   feed             the rows of a queue, as the program on a node takes them                         tfos/feed.h
  *   call, part       what the workers of a cluster compute together                                   tfos/collective.h
+ *   model plan       what a SavedModel takes of rows, and what it gives for each                      tfos/model.h
  *   spark rows       Spark's UnsafeRows or column vectors in, batches out                             tfos/spark.h
  *   spark writer     batches in, Spark's UnsafeRows out                                               tfos/spark.h
  *
@@ -30,6 +31,7 @@
 #include "tfos/driver.h"
 #include "tfos/feed.h"
 #include "tfos/fs.h"
+#include "tfos/model.h"
 #include "tfos/record.h"
 #include "tfos/rows.h"
 #include "tfos/spark.h"

@@ -164,6 +164,33 @@ TFOS_API void tfos_pump_source_init(tfos_pump_source *source, size_t size);
 TFOS_API tfos_status tfos_pump_open(const tfos_feeder_options *options, const tfos_pump_source *source, tfos_pump **out,
                                     tfos_error *error);
 
+typedef struct tfos_line_options {
+    size_t size;      /* of this struct; see tfos_line_options_init */
+    const char *name; /* of the socket of a process on this machine that computes results: `tfos model` says it */
+    const void *token;
+    size_t token_bytes; /* 32 */
+    const char *order;  /* what is to be done with the rows, in that process's terms */
+    size_t order_bytes;
+    uint64_t partition; /* for messages */
+    /* As in tfos_feeder_options. */
+    bool (*interrupted)(void *context);
+    void *interrupted_context;
+} tfos_line_options;
+
+/* Fills in the defaults, which lack a name and a token. `size` is that of *options.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API void tfos_line_options_init(tfos_line_options *options, size_t size);
+
+/* A pump that feeds a process on this machine, with results, and without a cluster. NOT_FOUND: there is no such process
+ * any more.
+ *
+ * Owner: as with tfos_pump_open.
+ * Thread: any. */
+TFOS_API tfos_status tfos_pump_open_line(const tfos_line_options *options, const tfos_pump_source *source,
+                                         tfos_pump **out, tfos_error *error);
+
 /* Feeds the partition. With inference it returns with the results that have come, in the order of the rows, and asks
  * for no more rows than these needed: whoever has enough of them calls no more. END: all is done, or wanted; without
  * inference the first call does it all. An error ends the task: the coordinator has been told (tfos_feeder_give_up),

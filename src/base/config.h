@@ -46,6 +46,12 @@
       "Bytes of the pieces in which workers of one machine pass tensors to each other; each shares two of them.")      \
     X(COLLECTIVE_SHARED, "collective.shared", 1, 0, 1,                                                                 \
       "0 makes workers of one machine use the network, as those of different machines do.")                            \
+    X(MODEL_IDLE_MS, "model.idle_ms", 60000, 0, INT64_C(1) << 40,                                                      \
+      "Milliseconds for which the process of a model, beside an executor, waits for another task before it ends.")     \
+    X(MODEL_MEMORY_BYTES, "model.memory_bytes", 0, 0, INT64_C(1) << 50,                                                \
+      "Bytes of memory that the process of a model may have; 0: as much as the machine gives it.")                     \
+    X(MODEL_THREADS, "model.threads", 0, 0, 1024,                                                                      \
+      "Threads that one op of a model may use, in each task; 0: as many as a task has cores (spark.task.cpus).")       \
     X(NODE_PIDFD, "node.pidfd", 1, 0, 1,                                                                               \
       "0 makes a node watch its executor by asking five times a second, as on kernels without pidfd_open.")
 

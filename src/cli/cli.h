@@ -277,6 +277,7 @@ extern const tfos__cli_command tfos__cli_ps;
 extern const tfos__cli_command tfos__cli_config;
 extern const tfos__cli_command tfos__cli_coordinator;
 extern const tfos__cli_command tfos__cli_node;
+extern const tfos__cli_command tfos__cli_model;
 extern const tfos__cli_command tfos__cli_status;
 
 #endif

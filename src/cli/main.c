@@ -84,6 +84,11 @@ static int run_node(int argc, char **argv)
     return tfos__cli_node.run(argc, argv);
 }
 
+static int run_model(int argc, char **argv)
+{
+    return tfos__cli_model.run(argc, argv);
+}
+
 /* Every command, in the order of `tfos --help`. */
 static const struct {
     const char *name;
@@ -97,6 +102,7 @@ static const struct {
     {"status", "show a running cluster: nodes, states, failure, logs", run_status, false},
     {"coordinator", "keeps a cluster together", run_coordinator, true},
     {"node", "supervises one TensorFlow process", run_node, true},
+    {"model", "computes results of a SavedModel for Spark tasks", run_model, true},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -12,6 +12,8 @@ struct tfos_batch {
     tfos__batch_pool *pool; /* NULL: on its own */
     tfos_batch *next;       /* in the pool's list */
     int64_t rows;
+    void (*release)(void *context); /* NULL, or: when the batch is given up */
+    void *release_context;
     size_t count;
     tfos__vector *columns[];
 };
@@ -27,6 +29,9 @@ struct tfos__batch_pool {
 
 static void destroy(tfos_batch *batch)
 {
+    if (batch->release != NULL) {
+        batch->release(batch->release_context);
+    }
     for (size_t i = 0; i < batch->count; i++) {
         tfos__vector_free(batch->columns[i]);
     }
@@ -183,6 +188,13 @@ tfos__vector *tfos__batch_vector(tfos_batch *batch, size_t index)
 {
     assert(index < batch->count);
     return batch->columns[index];
+}
+
+void tfos__batch_keep(tfos_batch *batch, void (*release)(void *context), void *context)
+{
+    assert(batch->pool == NULL && batch->release == NULL);
+    batch->release = release;
+    batch->release_context = context;
 }
 
 size_t tfos_batch_bytes(const tfos_batch *batch)

@@ -19,6 +19,9 @@ tfos_status tfos__batch_new(const tfos_schema *schema, tfos_batch **out, tfos_er
 
 tfos__vector *tfos__batch_vector(tfos_batch *batch, size_t index);
 
+/* For a batch of its own some of whose values were lent: what is called when it is given up, by whichever thread. */
+void tfos__batch_keep(tfos_batch *batch, void (*release)(void *context), void *context);
+
 /* Ends the building: every column must have `rows` rows. */
 tfos_status tfos__batch_finish(tfos_batch *batch, int64_t rows, tfos_error *error);
 

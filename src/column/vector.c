@@ -149,6 +149,14 @@ tfos_status tfos__vector_reserve(tfos__vector *vector, int64_t rows, tfos_error 
     return TFOS_OK;
 }
 
+void tfos__vector_lend(tfos__vector *vector, const void *values, int64_t length)
+{
+    assert(vector->view.layout == TFOS_LAYOUT_VALUES && vector->view.type != TFOS_TYPE_BOOL);
+    assert(vector->view.length == 0);
+    vector->lent = values;
+    vector->view.length = length;
+}
+
 tfos_status tfos__vector_mark_null(tfos__vector *vector, int64_t row, tfos_error *error)
 {
     size_t bytes = tfos__bitmap_bytes(row + 1);
@@ -332,7 +340,7 @@ tfos_status tfos__vector_finish(tfos__vector *vector, tfos_error *error)
         }
         view->offsets = has_offsets(vector) ? (const int32_t *)or_nothing(&vector->offsets) : NULL;
         bool has_data = view->layout == TFOS_LAYOUT_VALUES || view->layout == TFOS_LAYOUT_BYTES;
-        view->data = has_data ? or_nothing(&vector->data) : NULL;
+        view->data = vector->lent != NULL ? vector->lent : has_data ? or_nothing(&vector->data) : NULL;
         view->child = vector->child != NULL ? &vector->child->view : NULL;
     }
     return TFOS_OK;

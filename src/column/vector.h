@@ -27,6 +27,7 @@ struct tfos__vector {
     tfos__buffer validity;
     tfos__buffer offsets;
     tfos__buffer data;
+    const void *lent; /* VALUES: `length` of them that are somebody else's; then there is nothing in `data` */
     tfos__vector *child;
 };
 
@@ -59,6 +60,9 @@ tfos_status tfos__vector_push_zeros(tfos__vector *vector, int32_t count, tfos_er
 /* Ends a row of a LIST or FIXED_LIST whose values have been pushed to the child. MISMATCH if a fixed list has another
  * length. */
 tfos_status tfos__vector_push_list(tfos__vector *vector, tfos_error *error);
+
+/* Makes an empty vector of VALUES, no bits, one of `length` values that lie elsewhere, for as long as the batch lives. */
+void tfos__vector_lend(tfos__vector *vector, const void *values, int64_t length);
 
 /* Marks a row that is already there as null. */
 tfos_status tfos__vector_mark_null(tfos__vector *vector, int64_t row, tfos_error *error);

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/config.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "feed/batch_queue.h"
 #include "feed/lane_rows.h"
@@ -396,4 +398,34 @@ tfos_status tfos__line_open(const tfos__line_options *options, tfos__sink **out,
     }
     *out = &self->sink;
     return TFOS_OK;
+}
+
+/* ---- for shells ---- */
+
+static const tfos_line_options defaults;
+
+void tfos_line_options_init(tfos_line_options *options, size_t size)
+{
+    tfos__options_init(options, size, &defaults, sizeof defaults);
+}
+
+tfos_status tfos_pump_open_line(const tfos_line_options *options, const tfos_pump_source *source, tfos_pump **out,
+                                tfos_error *error)
+{
+    tfos_line_options taken;
+    tfos__sink *sink;
+    TFOS_TRY(tfos__options_take("tfos_line_options", options, &defaults, &taken, sizeof taken, error));
+    if (taken.name == NULL || taken.token == NULL || taken.token_bytes != TFOS__KEY_BYTES || taken.order == NULL) {
+        return tfos__fail(error, TFOS_INVALID, "a line needs a name, a token of %d bytes and an order", TFOS__KEY_BYTES);
+    }
+    tfos__line_options mine = {.name = taken.name,
+                               .order = taken.order,
+                               .order_bytes = taken.order_bytes,
+                               .partition = taken.partition,
+                               .patience = {taken.interrupted, taken.interrupted_context}};
+    memcpy(mine.token, taken.token, sizeof mine.token);
+    TFOS_TRY(tfos__setting_number(TFOS__SETTING_FEED_BATCH_BYTES, NULL, &mine.batch_bytes, error));
+    tfos_status status = tfos__line_open(&mine, &sink, error);
+    tfos__secret_wipe(mine.token, sizeof mine.token);
+    return status == TFOS_OK ? tfos__pump_new(sink, NULL, source, out, error) : status;
 }

@@ -11,12 +11,22 @@ typedef struct TF_Status TF_Status;
 typedef struct TF_Server TF_Server;
 typedef struct TF_Library TF_Library;
 typedef struct TF_Tensor TF_Tensor;
+typedef struct TF_Graph TF_Graph;
+typedef struct TF_Operation TF_Operation;
+typedef struct TF_Session TF_Session;
+typedef struct TF_SessionOptions TF_SessionOptions;
 typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
 typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
 typedef struct TF_ShapeHandle TF_ShapeHandle;
 typedef struct TF_KernelBuilder TF_KernelBuilder;
 typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
 typedef struct TF_OpKernelContext TF_OpKernelContext;
+
+/* An output of an operation: a tensor of the graph. */
+typedef struct TF_Output {
+    TF_Operation *oper;
+    int index;
+} TF_Output;
 
 /* An element of a tensor of strings. */
 typedef struct TF_TString {
@@ -125,7 +135,28 @@ enum {
     X(NEEDED, int, TF_NumDims, (const TF_Tensor *))                                                                    \
     X(NEEDED, int64_t, TF_Dim, (const TF_Tensor *, int))                                                               \
     X(NEEDED, void *, TF_TensorData, (const TF_Tensor *))                                                              \
-    X(NEEDED, void, TF_StringCopy, (TF_TString *, const char *, size_t))
+    X(NEEDED, void, TF_StringCopy, (TF_TString *, const char *, size_t))                                               \
+    X(NEEDED, void, TF_StringAssignView, (TF_TString *, const char *, size_t))                                         \
+    X(NEEDED, const char *, TF_StringGetDataPointer, (const TF_TString *))                                             \
+    X(NEEDED, size_t, TF_StringGetSize, (const TF_TString *))                                                          \
+    X(NEEDED, size_t, TF_TensorByteSize, (const TF_Tensor *))                                                          \
+    X(NEEDED, TF_Buffer *, TF_GetAllOpList, (void))                                                                    \
+    X(NEEDED, TF_Graph *, TF_NewGraph, (void))                                                                         \
+    X(NEEDED, void, TF_DeleteGraph, (TF_Graph *))                                                                      \
+    X(NEEDED, TF_Operation *, TF_GraphOperationByName, (TF_Graph *, const char *name))                                 \
+    X(NEEDED, int, TF_OperationNumOutputs, (TF_Operation *))                                                           \
+    X(NEEDED, TF_SessionOptions *, TF_NewSessionOptions, (void))                                                       \
+    X(NEEDED, void, TF_DeleteSessionOptions, (TF_SessionOptions *))                                                    \
+    X(NEEDED, void, TF_SetConfig, (TF_SessionOptions *, const void *proto, size_t proto_bytes, TF_Status *))           \
+    X(NEEDED, TF_Session *, TF_LoadSessionFromSavedModel,                                                              \
+      (const TF_SessionOptions *, const TF_Buffer *run_options, const char *folder, const char *const *tags,           \
+       int tag_count, TF_Graph *, TF_Buffer *meta_graph, TF_Status *))                                                 \
+    X(NEEDED, void, TF_CloseSession, (TF_Session *, TF_Status *))                                                      \
+    X(NEEDED, void, TF_DeleteSession, (TF_Session *, TF_Status *))                                                     \
+    X(NEEDED, void, TF_SessionRun,                                                                                     \
+      (TF_Session *, const TF_Buffer *run_options, const TF_Output *inputs, TF_Tensor *const *input_values,            \
+       int input_count, const TF_Output *outputs, TF_Tensor **output_values, int output_count,                         \
+       const TF_Operation *const *targets, int target_count, TF_Buffer *run_metadata, TF_Status *))
 
 typedef struct tfos__tensorflow {
     const char *version; /* "2.21.0" */

@@ -7,43 +7,8 @@
 #ifndef TFOS_TENSORFLOW_SAVED_MODEL_H
 #define TFOS_TENSORFLOW_SAVED_MODEL_H
 
+#include "tensorflow/dtype.h"
 #include "tfos.h"
-
-/* X(name, number in TensorFlow's ABI, as its users call it). */
-#define TFOS__DTYPE_MAP(X)                                                                                             \
-    X(FLOAT, 1, "float32")                                                                                             \
-    X(DOUBLE, 2, "float64")                                                                                            \
-    X(INT32, 3, "int32")                                                                                               \
-    X(UINT8, 4, "uint8")                                                                                               \
-    X(INT16, 5, "int16")                                                                                               \
-    X(INT8, 6, "int8")                                                                                                 \
-    X(STRING, 7, "string")                                                                                             \
-    X(COMPLEX64, 8, "complex64")                                                                                       \
-    X(INT64, 9, "int64")                                                                                               \
-    X(BOOL, 10, "bool")                                                                                                \
-    X(QINT8, 11, "qint8")                                                                                              \
-    X(QUINT8, 12, "quint8")                                                                                            \
-    X(QINT32, 13, "qint32")                                                                                            \
-    X(BFLOAT16, 14, "bfloat16")                                                                                        \
-    X(QINT16, 15, "qint16")                                                                                            \
-    X(QUINT16, 16, "quint16")                                                                                          \
-    X(UINT16, 17, "uint16")                                                                                            \
-    X(COMPLEX128, 18, "complex128")                                                                                    \
-    X(HALF, 19, "float16")                                                                                             \
-    X(RESOURCE, 20, "resource")                                                                                        \
-    X(VARIANT, 21, "variant")                                                                                          \
-    X(UINT32, 22, "uint32")                                                                                            \
-    X(UINT64, 23, "uint64")
-
-typedef enum tfos__dtype {
-    TFOS__DTYPE_NONE,
-#define TFOS__DTYPE_ENUM(name, number, text) TFOS__DTYPE_##name = (number),
-    TFOS__DTYPE_MAP(TFOS__DTYPE_ENUM)
-#undef TFOS__DTYPE_ENUM
-} tfos__dtype;
-
-/* "float32"; "unknown" for a number that is no type. */
-const char *tfos__dtype_name(tfos__dtype dtype);
 
 typedef enum tfos__tensor_form {
     TFOS__TENSOR_DENSE,

@@ -12,16 +12,6 @@ static const char inits_prefix[] = "__saved_model_"; /* …init_op, …train_op 
 
 /* ---- tensors ---- */
 
-#define DTYPE_NAME(name, number, text) [number] = text,
-static const char *const dtype_names[] = {TFOS__DTYPE_MAP(DTYPE_NAME)};
-
-const char *tfos__dtype_name(tfos__dtype dtype)
-{
-    size_t number = (size_t)dtype;
-    bool known = number < sizeof dtype_names / sizeof dtype_names[0] && dtype_names[number] != NULL;
-    return known ? dtype_names[number] : "unknown";
-}
-
 static void reset_spec(tfos__tensor_spec *spec)
 {
     free(spec->name);

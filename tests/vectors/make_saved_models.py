@@ -1,12 +1,13 @@
 """Makes tests/vectors/tensorflow/saved_model: models of every kind that TensorFlow exports, without their variables,
 and beside each what TensorFlow itself says of it.
 
-Run it in .venv: python tests/vectors/make_saved_models.py. Names that Keras makes up differ from run to run.
+Run it in .venv: python tests/vectors/make_saved_models.py [NAME…]. Names that Keras makes up differ from run to run.
 """
 
 import json
 import os
 import shutil
+import sys
 import tempfile
 
 import keras
@@ -39,6 +40,74 @@ class Many(tf.Module):
     )
     def types(self, image, text, half, input_2, input_10):
         return {f"output_{i}": tensor for i, tensor in enumerate([image, text, half, input_2, input_10] * 3)}
+
+
+def of(*specs):
+    """A function of a signature, whose inputs are called a, b, …."""
+    named = [tf.TensorSpec(shape, dtype, name) for (shape, dtype), name in zip(specs, "abcdefghijklmn")]
+    return lambda function: tf.function(function, input_signature=named)
+
+
+NUMBERS = ["uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64", "float16", "bfloat16", "float32"]
+
+
+class Plain(tf.Module):
+    """Without variables, so that the one file is the whole model: what becomes of values on their way there and back."""
+
+    @of(*(([None], tf.as_dtype(name)) for name in NUMBERS))
+    def numbers(self, *tensors):
+        return {name: tensor + tf.constant(1, tensor.dtype) for name, tensor in zip(NUMBERS, tensors)}
+
+    @of(([None], tf.bool), ([None], tf.string), ([None, 2], tf.string))
+    def texts(self, a, b, c):
+        return {
+            "not_a": tf.logical_not(a),
+            "upper": tf.strings.upper(b),
+            "joined": tf.strings.reduce_join(c, axis=1),
+            "both": tf.stack([b, b], axis=1),
+        }
+
+    @of(([None, 2, 3], tf.float32))
+    def shapes(self, a):
+        wide = a[:, :, :, None] * [1.0, 2.0]
+        return {"sum": tf.reduce_sum(a, [1, 2]), "rows": tf.reduce_sum(a, 2), "same": a, "wide": wide}
+
+    @of(([None, None], tf.int64), ([None, None], tf.string))
+    def ragged(self, a, b):
+        return {"sum": tf.reduce_sum(a, 1), "wide": a, "text": tf.strings.reduce_join(b, axis=1, separator="|")}
+
+    @of(([None, None, 2], tf.float32))
+    def lists(self, a):
+        return {"sum": tf.reduce_sum(a, [1, 2]), "same": a}
+
+    @of(([3, 2], tf.float32))
+    def three(self, a):
+        return {"sum": tf.reduce_sum(a, 1)}
+
+    @of(([None, 2], tf.float32))
+    def wrong(self, a):
+        shorter = a[1:]
+        shorter.set_shape([None, 2])
+        return {"shorter": shorter}
+
+    @of(([None, 2], tf.float32))
+    def checked(self, a):
+        with tf.control_dependencies([tf.debugging.assert_less(a, 100.0, "too large for me")]):
+            return {"same": tf.identity(a)}
+
+    @of((None, tf.float32))
+    def any_rank(self, a):
+        return {"same": tf.identity(a), "total": tf.reduce_sum(a)}
+
+    @of(([None, 4], tf.uint8))
+    def bytes_in(self, a):
+        return {"sum": tf.reduce_sum(tf.cast(a, tf.int32), 1)}
+
+
+def plain(folder):
+    module = Plain()
+    names = [name for name in vars(Plain) if not name.startswith("_")]
+    tf.saved_model.save(module, folder, signatures={name: getattr(module, name) for name in names})
 
 
 class Sparse(tf.Module):
@@ -144,7 +213,10 @@ def expected(path):
 
 
 def main():
-    for make in (many, sparse, py_func, no_signature, keras_3, old_style):
+    wanted = sys.argv[1:]
+    for make in (many, plain, sparse, py_func, no_signature, keras_3, old_style):
+        if wanted and make.__name__ not in wanted:
+            continue
         kept = os.path.join(HERE, make.__name__)
         shutil.rmtree(kept, ignore_errors=True)
         os.makedirs(kept)

@@ -123,7 +123,7 @@ static void expect_graph(json_object *expected, const char *folder)
 
 static void test_models_of_tensorflow(void **state)
 {
-    static const char *const names[] = {"many", "sparse", "py_func", "no_signature", "keras_3", "old_style"};
+    static const char *const names[] = {"many", "plain", "sparse", "py_func", "no_signature", "keras_3", "old_style"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[400];

@@ -106,22 +106,43 @@ static int64_t held_bytes_of(void *context)
     return keep_thrown(self) ? 0 : bytes;
 }
 
-static bool open_pump(pump *self, tfos_feeder_options *options)
+static tfos_pump_source source_of(pump *self)
 {
-    tfos_error error = {0};
     tfos_pump_source source;
     tfos_pump_source_init(&source, sizeof source);
     source.context = self;
     source.next = next_rows;
     source.skip = skip_rows;
     source.held_bytes = held_bytes_of;
-    options->interrupted = is_interrupted;
-    options->interrupted_context = self;
-    if (!leave(self, tfos_pump_open(options, &source, &self->pump, &error), &error)) {
+    return source;
+}
+
+/* Whether it was opened; otherwise an exception is pending, or there is nothing to do. */
+static bool is_open(pump *self, tfos_status status, const tfos_error *error)
+{
+    if (!leave(self, status, error)) {
         return false;
     }
     tfos_spark_rows_set_pump(self->rows, self->pump);
     return true;
+}
+
+static bool open_pump(pump *self, tfos_feeder_options *options)
+{
+    tfos_error error = {0};
+    const tfos_pump_source source = source_of(self);
+    options->interrupted = is_interrupted;
+    options->interrupted_context = self;
+    return is_open(self, tfos_pump_open(options, &source, &self->pump, &error), &error);
+}
+
+static bool open_line(pump *self, tfos_line_options *options)
+{
+    tfos_error error = {0};
+    const tfos_pump_source source = source_of(self);
+    options->interrupted = is_interrupted;
+    options->interrupted_context = self;
+    return is_open(self, tfos_pump_open_line(options, &source, &self->pump, &error), &error);
 }
 
 NATIVE(jlong, pumpOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyteArray host, jlong rows_address,
@@ -146,6 +167,37 @@ NATIVE(jlong, pumpOpen, jbyteArray ticket, jlong partition, jlong attempt, jbyte
     }
     free(ticket_copy);
     free(host_copy);
+    if (!opened) {
+        free(self);
+        return 0;
+    }
+    return (jlong)(uintptr_t)self;
+}
+
+NATIVE(jlong, pumpOpenLine, jbyteArray name, jbyteArray token, jbyteArray order, jlong partition, jlong rows_address,
+       jobject source)
+{
+    tfos_line_options options;
+    size_t name_bytes;
+    tfos_line_options_init(&options, sizeof options);
+    pump *self = calloc(1, sizeof *self);
+    char *name_copy = self != NULL ? tfos__jni_copy_bytes(env, class, name, &name_bytes) : NULL;
+    char *token_copy = name_copy != NULL ? tfos__jni_copy_bytes(env, class, token, &options.token_bytes) : NULL;
+    char *order_copy = token_copy != NULL ? tfos__jni_copy_bytes(env, class, order, &options.order_bytes) : NULL;
+    bool opened = false;
+    if (self == NULL) {
+        tfos__jni_throw_memory(env, class);
+    } else if (order_copy != NULL && enter(self, env, class, source)) {
+        self->rows = tfos__jni_rows_at(rows_address)->rows;
+        options.name = name_copy;
+        options.token = token_copy;
+        options.order = order_copy;
+        options.partition = (uint64_t)partition;
+        opened = open_line(self, &options);
+    }
+    free(name_copy);
+    free(token_copy);
+    free(order_copy);
     if (!opened) {
         free(self);
         return 0;

@@ -5,7 +5,8 @@
  *   jni_rows.c       Spark's rows and vectors in, rows for Spark out
  *   jni_feed.c       feeding
  *   jni_files.c      files that Java serves
- *   jni_records.c    reading and writing records */
+ *   jni_records.c    reading and writing records
+ *   jni_model.c      SavedModels */
 #ifndef TFOS_JNI_SHELL_H
 #define TFOS_JNI_SHELL_H
 

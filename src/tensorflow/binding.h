@@ -1,0 +1,61 @@
+/* A binding: which columns of rows become which inputs of a signature, and which outputs become which columns of
+ * results. It needs no TensorFlow: a driver makes one to know what results will look like, and whether they can be had
+ * at all; whoever runs the model makes one to know what to do.
+ *
+ *   columns of a row          signature            columns of a result
+ *   image  float[784] ──────► x  float32 [?,28,28] y  float32 [?,10] ──────► prediction float[10]
+ *
+ * The first dimension of a tensor is that of rows. What the others hold lies in a list, the last dimension fastest; in
+ * results of three dimensions, in a list of lists; in results of more, in one list again. */
+#ifndef TFOS_TENSORFLOW_BINDING_H
+#define TFOS_TENSORFLOW_BINDING_H
+
+#include "tensorflow/saved_model.h"
+
+typedef struct tfos__bound {
+    const tfos__tensor_spec *spec; /* of the model */
+    char *column;                  /* its name */
+    size_t index;                  /* of the column, in the schema of rows or of results */
+} tfos__bound;
+
+typedef struct tfos__binding {
+    const tfos__signature *signature;
+    tfos__bound *inputs;
+    size_t input_count;
+    tfos__bound *outputs; /* in the order of their columns */
+    size_t output_count;
+    tfos_schema *results;
+    int64_t batch_rows; /* that each run of the model must have; -1: it takes any number */
+} tfos__binding;
+
+/* `order` is JSON:
+ *
+ *   {"signature": "serving_default",
+ *    "inputs": {COLUMN: TENSOR, …},     null or missing: columns have the names of inputs, or there is one of each
+ *    "outputs": {TENSOR: COLUMN, …}}    null or missing: every output, under its name
+ *
+ * A TENSOR is the name of an input or output in the signature, of its tensor in the graph, or its position among them,
+ * as a text: "0". Columns of results are in the order of the keys of "outputs", or of the signature.
+ *
+ * NOT_FOUND for a signature that there is not; MISMATCH for a tensor or column that there is not, types or shapes that
+ * do not fit, with what the signature wants and what the rows have; UNSUPPORTED for tensors that no column can be.
+ *
+ * The caller frees *out with tfos__binding_free; the model must live as long. */
+tfos_status tfos__binding_new(const tfos__saved_model *model, const char *order, const tfos_schema *rows,
+                              tfos__binding **out, tfos_error *error);
+void tfos__binding_free(tfos__binding *binding);
+
+/* What a driver wants to know before anything is fed, as JSON: the columns that are fed, what is declared for them (the
+ * "columns" of tfos_spark_rows_new), the schema of results as Spark has it, the rows that each run of the model must
+ * have, or -1.
+ *
+ *   {"fed": ["image"], "columns": {"image": {"shape": [784]}}, "results": {…}, "batch_rows": -1}
+ *
+ * `schema` is that of the rows, as Spark's StructType.json() gives it. */
+tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema, char **out,
+                               tfos_error *error);
+
+/* Values of a row that the sizes of a tensor ask for; -1: any number. */
+int64_t tfos__tensor_spec_row_values(const tfos__tensor_spec *spec);
+
+#endif

@@ -1,0 +1,212 @@
+/* The plan of a binding, for a driver: of all columns that rows of Spark's have it takes those that are fed, and
+ * declares for them what the signature says of lengths and types; so whatever does not fit is refused where the row is,
+ * with its number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "column/schema.h"
+#include "column/spark_type.h"
+#include "tensorflow/binding_parts.h"
+
+enum { SCHEMA_DEPTH = 64 };
+
+static json_object *fields_of(json_object *schema)
+{
+    return tfos__json_member_of(schema, "fields", json_type_array);
+}
+
+static tfos_status names_in(json_object *schema, tfos__names *out, tfos_error *error)
+{
+    json_object *fields = fields_of(schema);
+    size_t count = fields != NULL ? json_object_array_length(fields) : 0;
+    out->at = calloc(count + 1, sizeof *out->at);
+    if (out->at == NULL) {
+        return tfos__fail_memory(error, (count + 1) * sizeof *out->at);
+    }
+    for (out->count = 0; out->count < count; out->count++) {
+        out->at[out->count] = tfos__json_text(json_object_array_get_idx(fields, out->count), "name");
+    }
+    return TFOS_OK;
+}
+
+static json_object *find_field(json_object *schema, const char *name)
+{
+    json_object *fields = fields_of(schema);
+    for (size_t i = 0; i < json_object_array_length(fields); i++) {
+        json_object *field = json_object_array_get_idx(fields, i);
+        if (strcmp(tfos__json_text(field, "name"), name) == 0) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+/* How many lists of lists a type of Spark's is: 0 for a value, 1 for an array and a vector of Spark ML. */
+static int lists_of(json_object *type)
+{
+    const char *name = tfos__json_text(type, "type");
+    if (strcmp(name, "array") == 0) {
+        return 1 + lists_of(tfos__json_member(type, "elementType"));
+    }
+    return strcmp(name, "udt") == 0 ? 1 : 0;
+}
+
+/* The name of the values' type, or "". */
+static const char *values_of(json_object *type)
+{
+    while (strcmp(tfos__json_text(type, "type"), "array") == 0) {
+        type = tfos__json_member(type, "elementType");
+    }
+    return json_object_is_type(type, json_type_string) ? json_object_get_string(type) : "";
+}
+
+static json_object *shape_of(const tfos__bound *bound, int lists)
+{
+    int64_t values = tfos__tensor_spec_row_values(bound->spec);
+    if (lists == 2) { /* the inner lists have the last size */
+        values = bound->spec->rank == 3 ? bound->spec->shape[2] : -1;
+    }
+    json_object *shape = json_object_new_array();
+    if (lists == 2) {
+        json_object_array_add(shape, NULL);
+    }
+    json_object_array_add(shape, values >= 0 ? json_object_new_int64(values) : NULL);
+    return shape;
+}
+
+/* What is declared for a column. A cast only where there is something to be cast: binaries and strings are bytes. */
+static json_object *declare(const tfos__bound *bound, json_object *field)
+{
+    json_object *type = tfos__json_member(field, "type");
+    json_object *declared = json_object_new_object();
+    const char *values = values_of(type);
+    int lists = lists_of(type);
+    bool is_text = strcmp(values, "string") == 0 || strcmp(values, "binary") == 0;
+    tfos__dtype_form form = tfos__dtype_form_of(bound->spec->dtype);
+    if (lists > 0) {
+        json_object_object_add(declared, "shape", shape_of(bound, lists));
+    }
+    if (form.has_columns && form.width > 0 && !is_text && strcmp(values, "boolean") != 0) {
+        json_object_object_add(declared, "cast", json_object_new_string(tfos_type_name(form.type)));
+    }
+    return declared;
+}
+
+/* The fed columns, and what is declared for each of them. */
+typedef struct plan {
+    json_object *names;
+    json_object *fields;
+    json_object *columns;
+} plan;
+
+static void choose(const tfos__bounds *inputs, json_object *schema, plan *out)
+{
+    for (size_t i = 0; i < inputs->count; i++) {
+        const tfos__bound *bound = &inputs->at[i];
+        json_object *field = find_field(schema, bound->column);
+        json_object_array_add(out->names, json_object_new_string(bound->column));
+        json_object_array_add(out->fields, json_object_get(field));
+        json_object_object_add(out->columns, bound->column, declare(bound, field));
+    }
+}
+
+/* The schema in which the chosen columns are fed. */
+static tfos_status fed_schema(const plan *chosen, tfos_schema **out, tfos_error *error)
+{
+    tfos__spark_columns columns = {0};
+    json_object *schema = json_object_new_object();
+    json_object *description = json_object_new_object();
+    json_object_object_add(schema, "type", json_object_new_string("struct"));
+    json_object_object_add(schema, "fields", json_object_get(chosen->fields));
+    json_object_object_add(description, "schema", schema);
+    json_object_object_add(description, "columns", json_object_get(chosen->columns));
+    const char *text = json_object_to_json_string_ext(description, JSON_C_TO_STRING_PLAIN);
+    tfos_status status = text != NULL ? tfos__spark_columns_parse(text, strlen(text), &columns, error)
+                                      : tfos__fail_memory(error, sizeof *chosen);
+    if (status == TFOS_OK) {
+        status = tfos__spark_columns_schema(&columns, out, error);
+        tfos__spark_columns_reset(&columns);
+    }
+    json_object_put(description);
+    return status;
+}
+
+static tfos_status write_plan(const plan *chosen, const tfos__binding *binding, char **out, tfos_error *error)
+{
+    char *results;
+    TFOS_TRY(tfos_schema_to_spark(binding->results, &results, error));
+    json_object *text = json_object_new_object();
+    json_object_object_add(text, "fed", json_object_get(chosen->names));
+    json_object_object_add(text, "columns", json_object_get(chosen->columns));
+    json_object_object_add(text, "results", json_tokener_parse(results));
+    json_object_object_add(text, "batch_rows", json_object_new_int64(binding->batch_rows));
+    const char *written = json_object_to_json_string_ext(text, JSON_C_TO_STRING_PLAIN);
+    *out = written != NULL ? strdup(written) : NULL;
+    json_object_put(text);
+    tfos_string_free(results);
+    return *out != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof *chosen);
+}
+
+static tfos_status plan_with(const tfos__saved_model *model, const char *order, const plan *chosen, char **out,
+                             tfos_error *error)
+{
+    tfos_schema *fed = NULL;
+    tfos__binding *binding = NULL;
+    tfos_status status = fed_schema(chosen, &fed, error);
+    status = status == TFOS_OK ? tfos__binding_new(model, order, fed, &binding, error) : status;
+    status = status == TFOS_OK ? write_plan(chosen, binding, out, error) : status;
+    tfos__binding_free(binding);
+    tfos_schema_free(fed);
+    return status;
+}
+
+static tfos_status plan_for(const tfos__saved_model *model, const char *order, json_object *parsed, json_object *schema,
+                            char **out, tfos_error *error)
+{
+    const tfos__signature *signature = NULL;
+    tfos__names names = {0};
+    tfos__bounds inputs = {0};
+    tfos_status status = tfos__order_signature(model, parsed, &signature, error);
+    status = status == TFOS_OK ? names_in(schema, &names, error) : status;
+    status = status == TFOS_OK ? tfos__bind_inputs(signature, parsed, &names, &inputs, error) : status;
+    if (status == TFOS_OK) {
+        plan chosen = {json_object_new_array(), json_object_new_array(), json_object_new_object()};
+        choose(&inputs, schema, &chosen);
+        status = plan_with(model, order, &chosen, out, error);
+        json_object_put(chosen.names);
+        json_object_put(chosen.fields);
+        json_object_put(chosen.columns);
+    }
+    tfos__bounds_reset(&inputs);
+    free(names.at);
+    return status;
+}
+
+tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema, char **out,
+                               tfos_error *error)
+{
+    json_object *parsed = NULL;
+    json_object *spark = NULL;
+    tfos__json_fault fault;
+    TFOS_TRY(tfos__order_parse(order, &parsed, error));
+    tfos_status status = tfos__json_object_parse(schema, strlen(schema), SCHEMA_DEPTH, &spark, &fault, error);
+    if (status == TFOS_INVALID) {
+        tfos__fail(error, TFOS_INVALID, "the schema of a DataFrame is no JSON object: %s, at byte %zu", fault.what,
+                   fault.at);
+    }
+    status = status == TFOS_OK ? plan_for(model, order, parsed, spark, out, error) : status;
+    json_object_put(parsed);
+    json_object_put(spark);
+    return status;
+}
+
+tfos_status tfos_model_plan(const tfos_file_system *served, const char *folder, const char *tags, const char *order,
+                            const char *schema, char **out, tfos_error *error)
+{
+    tfos__saved_model *model;
+    TFOS_TRY(tfos__saved_model_read(served, folder, tags, &model, error));
+    tfos_status status = tfos__binding_plan(model, order, schema, out, error);
+    tfos__saved_model_free(model);
+    return status;
+}
