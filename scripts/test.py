@@ -153,7 +153,7 @@ def text_suite(name, steps, in_default=True, alone=False):
 
 
 # What may differ between the lines of Spark.
-ON_SPARK = ("tests/python/test_cluster*.py", "tests/python/test_feed*.py", "tests/python/test_table*.py")
+ON_SPARK = tuple(f"tests/python/test_{name}*.py" for name in ("cluster", "feed", "pipeline", "table"))
 
 
 # Where the libraries of a program can be those with sanitizers.

@@ -3,6 +3,7 @@
 TFCluster    starts a TensorFlow cluster on the executors of a Spark cluster
 TFParallel   runs independent instances of a TensorFlow program on them
 TFNode       for programs on the nodes: paths, servers, feeds
+pipeline     training and models as stages of Spark ML
 keras        synchronous training of a Keras model on all workers
 collective   what it is made of: all-reduce and its relatives
 dfutil       DataFrames as TFRecord files
@@ -21,7 +22,7 @@ from . import _native
 
 __version__: str = _native.version
 __all__ = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "collective", "compat", "dfutil", "gpu_info", "keras"]
-__all__ += ["records", "util", "MirroredStrategyRunner", "attach", "__version__"]
+__all__ += ["pipeline", "records", "util", "MirroredStrategyRunner", "attach", "__version__"]
 
 # Log lines of the library reach logging.getLogger("tensorflowonspark") until the interpreter ends.
 _atexit.register(_native.log_stop)

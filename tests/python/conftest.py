@@ -15,7 +15,7 @@ sys.path.insert(0, VECTORS)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # The environments of the matrix have TensorFlow, Spark or both.
-ON_SPARK = ["test_cluster*.py", "test_feed*.py", "test_table*.py"]
+ON_SPARK = ["test_cluster*.py", "test_feed*.py", "test_pipeline*.py", "test_table*.py"]
 collect_ignore_glob = [] if importlib.util.find_spec("pyspark") else ON_SPARK
 
 

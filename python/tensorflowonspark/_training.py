@@ -1,0 +1,169 @@
+"""What TFEstimator.fit does on the driver, in this order: it checks what it was given, gets the data ready, runs the
+cluster to its end, and has the model exported if there is a function for that."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import TFCluster, TFParallel, dfutil
+
+_END_S = 30.0  # for the nodes to end when a fit has failed
+
+_saved: dict[tuple[str, str], int] = {}  # how many folders of TFRecords an estimator has made of one tfrecord_dir
+
+
+def fit(estimator: Any, dataset: Any) -> None:
+    args = estimator.merge_args_params()
+    _check_frame(dataset)
+    _check_cluster(args.cluster_size, args.num_ps, args.master_node)
+    if estimator.export_fn is not None and not args.export_dir:
+        raise ValueError("export_fn is to export a model, and nothing says where to: call setExportDir")
+    fed = args.input_mode == TFCluster.InputMode.SPARK
+    args.input_mapping = _mapping(dataset, args.input_mapping, estimator.getValidationCol())
+    sets = _split(dataset, estimator.getValidationCol(), fed)
+    with contextlib.nullcontext() if fed else _records(estimator, dataset, args) as folder:
+        args.tfrecord_dir = args.tfrecord_dir if fed else folder
+        program_args = estimator.args.argv or args
+        _run(estimator, dataset.sparkSession.sparkContext, program_args, args, sets if fed else None)
+        if estimator.export_fn is not None:
+            _export(dataset.sparkSession.sparkContext, estimator.export_fn, program_args)
+
+
+# ---- checks ----
+
+
+def _check_frame(dataset: Any) -> None:
+    if not hasattr(dataset, "_jdf"):
+        kind = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+        raise TypeError(f"fit takes a DataFrame of a classic Spark session, found {kind}")
+    if dataset.isStreaming:
+        raise ValueError("fit takes a DataFrame that has an end; feed a stream with TFCluster.train")
+
+
+def _check_cluster(size: int, num_ps: int, master: str | None) -> None:
+    if num_ps < 0 or size < num_ps + 1:
+        first = f"a {master}" if master else "a worker"
+        raise ValueError(
+            f"cluster_size is {size} and num_ps is {num_ps}, but a cluster has its ps nodes and at least {first}: call "
+            f"setClusterSize({max(num_ps, 0) + 1}) or more" + (", and setNumPS(0) or more" if num_ps < 0 else "")
+        )
+
+
+def _mapping(dataset: Any, mapping: dict[str, str], validation_col: str | None) -> dict[str, str]:
+    """The columns that programs get; all of them under their own names if nothing is said."""
+    if not mapping:
+        return {name: name for name in dataset.columns if name != validation_col}
+    missing = sorted(name for name in mapping if name not in dataset.columns)
+    if missing:
+        raise ValueError(
+            f"the input mapping names {', '.join(map(repr, missing))}; the DataFrame has the columns "
+            f"{', '.join(map(repr, dataset.columns))}"
+        )
+    names = sorted(mapping.values())
+    twice = [name for name, following in zip(names, names[1:]) if name == following]
+    if twice:
+        raise ValueError(f"the input mapping {mapping} gives several columns the name {twice[0]!r}")
+    # A program could not tell columns by the names that they had from columns by the names that they have now.
+    if set(mapping) == set(names) and any(name != column for column, name in mapping.items()):
+        raise ValueError(f"the input mapping {mapping} gives columns the names of each other: rename the columns")
+    return mapping
+
+
+# ---- data ----
+
+
+def _split(dataset: Any, column: str | None, fed: bool) -> tuple[Any, Any]:
+    """What is trained on, and what is validated with, or None."""
+    if column is None:
+        return dataset, None
+    from pyspark.sql import functions
+    from pyspark.sql.types import BooleanType
+
+    if not fed:
+        raise ValueError("a validation column is for InputMode.SPARK; a program divides TFRecords by itself")
+    if column not in dataset.columns:
+        raise ValueError(f"the validation column is {column!r}; the DataFrame has {', '.join(dataset.columns)}")
+    if not isinstance(dataset.schema[column].dataType, BooleanType):
+        found = dataset.schema[column].dataType.simpleString()
+        raise TypeError(f"the validation column {column!r} is boolean, true in rows to validate with; found {found}")
+    chosen = functions.coalesce(dataset[column], functions.lit(False))  # null: nobody has chosen the row
+    return dataset.where(~chosen), dataset.where(chosen)
+
+
+@contextlib.contextmanager
+def _records(estimator: Any, dataset: Any, args: Any) -> Iterator[str]:
+    """The folder with the data as TFRecords. One that is made here is gone if the fit fails."""
+    if dfutil.isLoadedDF(dataset):
+        yield dfutil.loadedDF[dataset]
+        return
+    if not args.tfrecord_dir:
+        raise ValueError(
+            "InputMode.TENSORFLOW: the DataFrame is to be saved as TFRecords, and nothing says where to; call "
+            "setTFRecordDir, or load it with dfutil.loadTFRecords"
+        )
+    folder = _next_folder(estimator, args.tfrecord_dir)
+    path = dataset.sparkSession._jvm.org.apache.hadoop.fs.Path(folder)
+    files = path.getFileSystem(dataset.sparkSession.sparkContext._jsc.hadoopConfiguration())
+    if files.exists(path):
+        raise FileExistsError(
+            f"the DataFrame is to be saved as TFRecords in {folder}, which exists: remove it, name another folder with "
+            "setTFRecordDir, or, if these are the records, fit the DataFrame that dfutil.loadTFRecords makes of them"
+        )
+    try:
+        dfutil.saveAsTFRecords(dataset.select([dataset[f"`{name}`"] for name in args.input_mapping]), folder)
+        yield folder
+    except BaseException:
+        files.delete(path, True)
+        raise
+    _saved[estimator.uid, args.tfrecord_dir] = _saved.get((estimator.uid, args.tfrecord_dir), 0) + 1
+
+
+def _next_folder(estimator: Any, folder: str) -> str:
+    """The folder that was asked for. When an estimator is fitted again, as CrossValidator does with other rows, it has
+    a folder beside it, of which the program knows by args.tfrecord_dir."""
+    before = _saved.get((estimator.uid, folder), 0)
+    if before and estimator.args.argv:
+        raise ValueError(
+            f"this estimator has saved other rows in {folder}; its program has its own words as arguments and could "
+            "not be told of another folder. Call setTFRecordDir before it is fitted again."
+        )
+    return f"{folder.rstrip('/')}-{before + 1}" if before else folder
+
+
+# ---- the cluster ----
+
+
+def _run(estimator: Any, sc: Any, program_args: Any, args: Any, sets: tuple[Any, Any] | None) -> None:
+    cluster = TFCluster.run(
+        sc,
+        estimator.train_fn,
+        program_args,
+        args.cluster_size,
+        args.num_ps,
+        args.tensorboard,
+        args.input_mode,
+        log_dir=args.model_dir,
+        driver_ps_nodes=args.driver_ps_nodes,
+        master_node=args.master_node,
+    )
+    # Workers have the time they need, so that nothing has to be guessed for them.
+    grace_secs = args.grace_secs if estimator.isSet(estimator.grace_secs) else 0
+    try:
+        if sets is not None:
+            options = {"input_mapping": args.input_mapping, "validation": sets[1]}
+            cluster.train(sets[0], args.epochs, estimator.getFeedTimeout(), **options)
+        cluster.shutdown(grace_secs=grace_secs)
+    except BaseException:
+        # What the data did to the feed, the programs do not know; they would wait for more of it.
+        cluster._session.stop("the fit has failed")
+        cluster._session.join(_END_S)
+        raise
+
+
+def _export(sc: Any, export_fn: Callable[[Any], Any], program_args: Any) -> None:
+    """On an executor, in a process of its own: with the files and the TensorFlow of those that have trained."""
+
+    def export(args: Any, ctx: Any) -> None:
+        export_fn(args)
+
+    TFParallel.run(sc, export, program_args, 1)
