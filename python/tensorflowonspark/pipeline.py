@@ -207,8 +207,9 @@ class _ModelReader(DefaultParamsReader):
         metadata = DefaultParamsReader.loadMetadata(path, self.sc)
         model = self.cls(metadata["tf_args"])
         model._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(model, metadata)
-        return model
+        nothing = [name for name, value in metadata["paramMap"].items() if value is None]  # Spark sets it to no param
+        DefaultParamsReader.getAndSetParams(model, metadata, nothing)
+        return model._set(**dict.fromkeys(nothing))
 
 
 def _check_saved(arguments: dict[str, Any]) -> None:
