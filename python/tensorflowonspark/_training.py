@@ -2,13 +2,17 @@
 cluster to its end, and has the model exported if there is a function for that."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import TFCluster, TFParallel, dfutil
+from . import TFCluster, TFParallel, _feeding, dfutil
 
 _END_S = 30.0  # for the nodes to end when a fit has failed
 
+_fitting = threading.Lock()  # two clusters that each wait for slots the other has would wait in vain
+_folders: set[str] = set()  # of models that are being trained, or are to be
+_folders_lock = threading.Lock()
 _saved: dict[tuple[str, str], int] = {}  # how many folders of TFRecords an estimator has made of one tfrecord_dir
 
 
@@ -21,12 +25,28 @@ def fit(estimator: Any, dataset: Any) -> None:
     fed = args.input_mode == TFCluster.InputMode.SPARK
     args.input_mapping = _mapping(dataset, args.input_mapping, estimator.getValidationCol())
     sets = _split(dataset, estimator.getValidationCol(), fed)
-    with contextlib.nullcontext() if fed else _records(estimator, dataset, args) as folder:
-        args.tfrecord_dir = args.tfrecord_dir if fed else folder
+    with _alone_in(args.export_dir or args.model_dir), _fitting, _records(estimator, dataset, args, fed):
         program_args = estimator.args.argv or args
         _run(estimator, dataset.sparkSession.sparkContext, program_args, args, sets if fed else None)
         if estimator.export_fn is not None:
             _export(dataset.sparkSession.sparkContext, estimator.export_fn, program_args)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: str | None) -> Iterator[None]:
+    """Threads would train one model in place of another, whoever looks at which."""
+    with _folders_lock:
+        if folder in _folders:
+            raise ValueError(
+                f"another fit is training a model in {folder}, too: set parallelism to 1 where there is such a param "
+                "(CrossValidator, TrainValidationSplit), or give each model an export_dir of its own"
+            )
+        _folders.update([folder] if folder else [])
+    try:
+        yield
+    finally:
+        with _folders_lock:
+            _folders.discard(folder or "")
 
 
 # ---- checks ----
@@ -86,22 +106,24 @@ def _split(dataset: Any, column: str | None, fed: bool) -> tuple[Any, Any]:
     if not isinstance(dataset.schema[column].dataType, BooleanType):
         found = dataset.schema[column].dataType.simpleString()
         raise TypeError(f"the validation column {column!r} is boolean, true in rows to validate with; found {found}")
-    chosen = functions.coalesce(dataset[column], functions.lit(False))  # null: nobody has chosen the row
+    chosen = functions.coalesce(_feeding.column(dataset, column), functions.lit(False))  # null: nobody chose the row
     return dataset.where(~chosen), dataset.where(chosen)
 
 
 @contextlib.contextmanager
-def _records(estimator: Any, dataset: Any, args: Any) -> Iterator[str]:
-    """The folder with the data as TFRecords. One that is made here is gone if the fit fails."""
-    if dfutil.isLoadedDF(dataset):
-        yield dfutil.loadedDF[dataset]
+def _records(estimator: Any, dataset: Any, args: Any, fed: bool) -> Iterator[None]:
+    """Has the data in a folder of TFRecords, of which args tell the program, unless it is fed. A folder that is made
+    here is gone if the fit fails."""
+    if fed or dfutil.isLoadedDF(dataset):
+        args.tfrecord_dir = args.tfrecord_dir if fed else dfutil.loadedDF[dataset]
+        yield
         return
     if not args.tfrecord_dir:
         raise ValueError(
             "InputMode.TENSORFLOW: the DataFrame is to be saved as TFRecords, and nothing says where to; call "
             "setTFRecordDir, or load it with dfutil.loadTFRecords"
         )
-    folder = _next_folder(estimator, args.tfrecord_dir)
+    wanted, folder = args.tfrecord_dir, _next_folder(estimator, args.tfrecord_dir)
     path = dataset.sparkSession._jvm.org.apache.hadoop.fs.Path(folder)
     files = path.getFileSystem(dataset.sparkSession.sparkContext._jsc.hadoopConfiguration())
     if files.exists(path):
@@ -109,13 +131,15 @@ def _records(estimator: Any, dataset: Any, args: Any) -> Iterator[str]:
             f"the DataFrame is to be saved as TFRecords in {folder}, which exists: remove it, name another folder with "
             "setTFRecordDir, or, if these are the records, fit the DataFrame that dfutil.loadTFRecords makes of them"
         )
+    args.tfrecord_dir = folder
     try:
-        dfutil.saveAsTFRecords(dataset.select([dataset[f"`{name}`"] for name in args.input_mapping]), folder)
-        yield folder
+        columns = [_feeding.column(dataset, name) for name in args.input_mapping]
+        dfutil.saveAsTFRecords(dataset.select(columns), folder)
+        yield
     except BaseException:
         files.delete(path, True)
         raise
-    _saved[estimator.uid, args.tfrecord_dir] = _saved.get((estimator.uid, args.tfrecord_dir), 0) + 1
+    _saved[estimator.uid, wanted] = _saved.get((estimator.uid, wanted), 0) + 1
 
 
 def _next_folder(estimator: Any, folder: str) -> str:

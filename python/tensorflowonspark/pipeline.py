@@ -110,7 +110,7 @@ class TFEstimator(
         return super().fit(dataset, params)
 
     def fitMultiple(self, dataset: Any, paramMaps: Sequence[Any]) -> Iterator[tuple[int, "TFModel"]]:
-        """The models by the index of their param map, each trained when it is asked for, one after the other."""
+        """The models by the index of their param map, each trained when it is asked for."""
         estimator = self.copy()
         return _Fits(lambda index: estimator.fit(dataset, paramMaps[index]), len(paramMaps), self._clash(paramMaps))
 
@@ -126,8 +126,7 @@ class TFEstimator(
 
 
 class _Fits:
-    """An iterator that several threads may use, if no two models are in one folder: while one thread has a look at its
-    model, the next one is trained."""
+    """An iterator that several threads may use, if no two models are in one folder."""
 
     def __init__(self, fit: Callable[[int], Any], count: int, clash: str | None):
         self._fit = fit
@@ -135,7 +134,6 @@ class _Fits:
         self._clash = clash
         self._thread: int | None = None  # the first that has asked
         self._lock = threading.Lock()
-        self._fitting = threading.Lock()
 
     def __iter__(self) -> "_Fits":
         return self
@@ -149,8 +147,7 @@ class _Fits:
                     "give each param map an export_dir of its own"
                 )
             index = next(self._indexes)
-        with self._fitting:
-            return index, self._fit(index)
+        return index, self._fit(index)
 
 
 class TFModel(

@@ -16,12 +16,12 @@ from pyspark import cloudpickle
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer
-from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit
 from pyspark.sql import SparkSession
 
 import spark_tools
 from spark_tools import data_files, node_processes, spark_context, wait_for
-from tensorflowonspark import TFCluster, dfutil
+from tensorflowonspark import TFCluster, _training, dfutil
 from tensorflowonspark.pipeline import TFEstimator, TFModel
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -396,23 +396,53 @@ def models(monkeypatch):
     monkeypatch.setattr(sys.modules["tensorflowonspark"], "_model", stand_in, raising=False)
 
 
+def mean_of_labels(spark, folder):
+    """An estimator, and rows for it whose mean is 10."""
+    program = TFEstimator(take_mean, {"name": "mean"}).setExportDir(str(folder / "export"))
+    program.setInputMapping({"label": "y"}).setOutputMapping({"y": "prediction"})
+    return program, spark.range(0, 60, 1, 2).selectExpr("double(id % 3 + 9) as label")
+
+
 def test_cross_validation_and_a_saved_pipeline(spark, tmp_path, models):
     """Other rows and params each time, and a model at the end that others can load."""
-    prepare = SQLTransformer(statement="select double(label) as label from __THIS__")
-    program = TFEstimator(take_mean, {"answers": str(tmp_path), "name": "mean"})
-    program.setInputMapping({"label": "y"}).setOutputMapping({"y": "prediction"}).setExportDir(str(tmp_path / "export"))
+    program, frame = mean_of_labels(spark, tmp_path)
     grid = ParamGridBuilder().addGrid(program.steps, [1, 3]).build()
+    stages = [SQLTransformer(statement="select label, label / 2 as half from __THIS__"), program]
     search = CrossValidator(
-        estimator=Pipeline(stages=[prepare, program]), estimatorParamMaps=grid, evaluator=RegressionEvaluator()
+        estimator=Pipeline(stages=stages), estimatorParamMaps=grid, evaluator=RegressionEvaluator(), numFolds=2, seed=7
     )
-    frame = spark.range(0, 60, 1, 2).selectExpr("id % 3 + 9 as label")
-    best = search.setNumFolds(2).setSeed(7).fit(frame).bestModel
+    best = search.fit(frame).bestModel
     assert [row.prediction for row in best.transform(frame).limit(2).collect()] == [10.0, 10.0]
     best.save(str(tmp_path / "saved"))
     loaded = PipelineModel.load(str(tmp_path / "saved"))
     assert [row.prediction for row in loaded.transform(frame).limit(1).collect()] == [10.0]
     assert loaded.stages[1].args == program.args and loaded.stages[1].uid == best.stages[1].uid
     assert loaded.stages[1].merge_args_params() == best.stages[1].merge_args_params()
+
+
+@pytest.mark.parametrize("within", ["", "a pipeline"])
+def test_models_in_one_folder_are_not_trained_side_by_side(spark, tmp_path, models, within):
+    """One thread would look at the model of the other."""
+    program, frame = mean_of_labels(spark, tmp_path)
+    grid = ParamGridBuilder().addGrid(program.steps, [1, 3]).build()
+    stage = Pipeline(stages=[program]) if within else program
+    search = TrainValidationSplit(
+        estimator=stage, estimatorParamMaps=grid, evaluator=RegressionEvaluator(), parallelism=2
+    )
+    with pytest.raises(ValueError, match="/export.*set parallelism to 1.* an export_dir of its own"):
+        search.fit(frame)
+    wait_for(lambda: not _training._folders, 20)  # the other thread's model is trained to the end
+
+
+def test_models_in_folders_of_their_own_may_be_looked_at_meanwhile(spark, tmp_path, models):
+    program, frame = mean_of_labels(spark, tmp_path)
+    grid = [{program.steps: steps, program.export_dir: str(tmp_path / str(steps))} for steps in (3, 1)]
+    search = TrainValidationSplit(
+        estimator=program, estimatorParamMaps=grid, evaluator=RegressionEvaluator(), parallelism=2
+    )
+    best = search.fit(frame).bestModel
+    assert best.getExportDir() == str(tmp_path / "1")
+    assert [row.prediction for row in best.transform(frame).limit(1).collect()] == [10.0]
 
 
 @pytest.mark.parametrize("args", [{"rate": 0.1, "deep": {"list": [1, None, "é\n"]}}, ["--rate", "0.1"], {}])
