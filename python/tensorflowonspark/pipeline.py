@@ -5,6 +5,7 @@ gives a TFModel.
     model = estimator.fit(dataframe)            # train_fn(args, ctx) runs on every node of a TFCluster
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from pyspark.ml import Estimator, Model
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsReader, DefaultParamsWritable, DefaultParamsWriter
 
-from . import _check, _training
+from . import _check, _training, util
 from ._namespace import Namespace
 from ._params import (
     HasBatchSize,
@@ -41,7 +42,7 @@ from ._params import (
 )
 from .TFCluster import InputMode
 
-__all__ = ["Namespace", "TFEstimator", "TFModel", "TFParams", "TFTypeConverters"]
+__all__ = ["Namespace", "TFEstimator", "TFModel", "TFParams", "TFTypeConverters", "single_node_env"]
 __all__ += ["HasBatchSize", "HasClusterSize", "HasDriverPSNodes", "HasEpochs", "HasExportDir", "HasFeedTimeout"]
 __all__ += ["HasGraceSecs", "HasInputMapping", "HasInputMode", "HasMasterNode", "HasModelDir", "HasNumPS"]
 __all__ += ["HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey", "HasSteps", "HasTagSet"]
@@ -207,6 +208,14 @@ class _ModelReader(DefaultParamsReader):
         nothing = [name for name, value in metadata["paramMap"].items() if value is None]  # Spark sets it to no param
         DefaultParamsReader.getAndSetParams(model, metadata, nothing)
         return model._set(**dict.fromkeys(nothing))
+
+
+def single_node_env(args: Any) -> None:
+    """Prepares a process that is not on a node for a program: sys.argv if args are words, and free GPUs or none."""
+    words = args if isinstance(args, list) else getattr(args, "argv", None)
+    if words:
+        sys.argv = words
+    util.single_node_env(args.num_gpus if "num_gpus" in args else 1)
 
 
 def _check_saved(arguments: dict[str, Any]) -> None:

@@ -251,3 +251,12 @@ def test_the_model_hands_its_arguments_on(monkeypatch):
     assert model.transform("rows") == "predictions"
     [(rows, args)] = calls
     assert (rows, args.a, args.export_dir, args.output_mapping) == ("rows", 1, "/export", {"y": "z"})
+
+
+@pytest.mark.parametrize("args", [["--a"], Namespace(["--a"]), Namespace({"num_gpus": 0})])
+def test_a_process_without_a_node(monkeypatch, args):
+    monkeypatch.setattr(sys, "argv", ["test"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    pipeline.single_node_env(args)
+    assert sys.argv == (["--a"] if "--a" in args else ["test"])
+    assert pipeline.util.gpu_info.is_gpu_available() or pipeline.util.os.environ["CUDA_VISIBLE_DEVICES"] == ""
