@@ -21,6 +21,13 @@ class TFTypeConverters:
         return dict(value)
 
     @staticmethod
+    def toText(value: Any) -> str:
+        """That of Spark 3.5 does not know NumPy 2, and breaks where it should refuse."""
+        if not isinstance(value, str):
+            raise TypeError(f"It is a text; found {value!r} ({type(value).__name__})")
+        return str(value)
+
+    @staticmethod
     def toInputMode(value: Any) -> int:
         if isinstance(value, bool) or value not in (InputMode.TENSORFLOW, InputMode.SPARK):
             raise TypeError(f"It is InputMode.TENSORFLOW or InputMode.SPARK; found {value!r}")
@@ -83,7 +90,7 @@ class HasNumPS(HasDriverPSNodes):
 
 
 class HasMasterNode(Params):
-    master_node = _param("master_node", "what the first worker is called: chief, master", TypeConverters.toString)
+    master_node = _param("master_node", "what the first worker is called: chief, master", TFTypeConverters.toText)
 
     def setMasterNode(self, value: str | None) -> Any:
         return self._set(master_node=value)
@@ -93,7 +100,7 @@ class HasMasterNode(Params):
 
 
 class HasProtocol(Params):
-    protocol = _param("protocol", "of TensorFlow between nodes: grpc", TypeConverters.toString)
+    protocol = _param("protocol", "of TensorFlow between nodes: grpc", TFTypeConverters.toText)
 
     def setProtocol(self, value: str) -> Any:
         return self._set(protocol=value)
@@ -146,7 +153,7 @@ class HasInputMapping(Params):
 
 
 class HasValidationCol(Params):
-    validation_col = _param("validation_col", "boolean column: true is to validate with", TypeConverters.toString)
+    validation_col = _param("validation_col", "boolean column: true is to validate with", TFTypeConverters.toText)
 
     def setValidationCol(self, value: str | None) -> Any:
         return self._set(validation_col=value)
@@ -166,7 +173,7 @@ class HasFeedTimeout(Params):
 
 
 class HasTFRecordDir(Params):
-    tfrecord_dir = _param("tfrecord_dir", "folder of TFRecords, for InputMode.TENSORFLOW", TypeConverters.toString)
+    tfrecord_dir = _param("tfrecord_dir", "folder of TFRecords, for InputMode.TENSORFLOW", TFTypeConverters.toText)
 
     def setTFRecordDir(self, value: str | None) -> Any:
         return self._set(tfrecord_dir=value)
@@ -222,7 +229,7 @@ class HasSteps(Params):
 
 
 class HasModelDir(Params):
-    model_dir = _param("model_dir", "folder of checkpoints", TypeConverters.toString)
+    model_dir = _param("model_dir", "folder of checkpoints", TFTypeConverters.toText)
 
     def setModelDir(self, value: str | None) -> Any:
         return self._set(model_dir=value)
@@ -232,7 +239,7 @@ class HasModelDir(Params):
 
 
 class HasExportDir(Params):
-    export_dir = _param("export_dir", "folder of the SavedModel", TypeConverters.toString)
+    export_dir = _param("export_dir", "folder of the SavedModel", TFTypeConverters.toText)
 
     def setExportDir(self, value: str | None) -> Any:
         return self._set(export_dir=value)
@@ -252,7 +259,7 @@ class HasOutputMapping(Params):
 
 
 class HasSignatureDefKey(Params):
-    signature_def_key = _param("signature_def_key", "signature of the SavedModel", TypeConverters.toString)
+    signature_def_key = _param("signature_def_key", "signature of the SavedModel", TFTypeConverters.toText)
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,7 +273,7 @@ class HasSignatureDefKey(Params):
 
 
 class HasTagSet(Params):
-    tag_set = _param("tag_set", "tags of the SavedModel, with commas between them", TypeConverters.toString)
+    tag_set = _param("tag_set", "tags of the SavedModel, with commas between them", TFTypeConverters.toText)
 
     def setTagSet(self, value: str | None) -> Any:
         return self._set(tag_set=value)

@@ -125,7 +125,7 @@ def test_nothing_can_be_set(name):
         ("BatchSize", "many", '"batch_size".*many'),
         ("ClusterSize", 1.5, '"cluster_size".*1.5'),
         ("Tensorboard", "yes", '"tensorboard".*[Bb]oolean'),
-        ("ModelDir", 3, '"model_dir".*int'),
+        ("ModelDir", 3, r'"model_dir".*a text; found 3 \(int\)'),
         ("InputMapping", ["a"], r'"input_mapping".*a dict of names by names.*found \[\'a\'\]'),
         ("InputMapping", {"a": 1}, r'"input_mapping".*a dict of names by names.*found \{\'a\': 1\}'),
         ("InputMode", 2, '"input_mode".*InputMode.TENSORFLOW or InputMode.SPARK; found 2'),
