@@ -137,7 +137,8 @@ def _records(estimator: Any, dataset: Any, args: Any, fed: bool) -> Iterator[Non
         dfutil.saveAsTFRecords(dataset.select(columns), folder)
         yield
     except BaseException:
-        files.delete(path, True)
+        with contextlib.suppress(Exception):  # the context was stopped, or its JVM is gone; that is not what failed
+            files.delete(path, True)
         raise
     _saved[estimator.uid, wanted] = _saved.get((estimator.uid, wanted), 0) + 1
 
