@@ -6,7 +6,7 @@
  * Errors. NOT_FOUND: there is no model, no graph with these tags, or no such signature. MISMATCH: names, types or shapes
  * do not fit; the message has what the signature wants and what the rows have. UNSUPPORTED: no column can be that.
  *
- * Ownership. Texts are handed over, to be freed with tfos_string_free.
+ * Ownership. What a plan has is its own.
  *
  * Threads. Any. */
 #ifndef TFOS_MODEL_H
@@ -18,6 +18,13 @@
 extern "C" {
 #endif
 
+typedef struct tfos_model_plan {
+    char *fed;          /* the schema of the columns that are fed, in this order, as Spark's StructType.json() gives it */
+    char *columns;      /* what is declared for them, as in tfos_spark_rows_new */
+    char *results;      /* the schema of results, as Spark has it */
+    int64_t batch_rows; /* that each run of the model must have; -1: it takes any number */
+} tfos_model_plan;
+
 /* `served` reaches folders with a scheme, and may be NULL. `tags` have commas between them. `order` is JSON:
  *
  *   {"signature": "serving_default",
@@ -25,17 +32,17 @@ extern "C" {
  *    "outputs": {TENSOR: COLUMN, …}}    null or missing: every output, under its name
  *
  * A TENSOR is the name of an input or output, of its tensor in the graph, or its position as a text: "0". `schema` is
- * that of the rows, as Spark's StructType.json() gives it. The plan is JSON:
+ * that of the rows, as Spark's StructType.json() gives it.
  *
- *   {"fed": ["image"], "columns": {"image": {"shape": [784]}}, "results": {…}, "batch_rows": -1}
- *
- * the columns that are fed, what is declared for them (as in tfos_spark_rows_new), the schema of results as Spark has
- * it, and how many rows each run of the model must have, or -1.
- *
- * Owner: the caller frees *out with tfos_string_free.
+ * Owner: the caller resets *out with tfos_model_plan_reset.
  * Thread: any. */
-TFOS_API tfos_status tfos_model_plan(const tfos_file_system *served, const char *folder, const char *tags,
-                                     const char *order, const char *schema, char **out, tfos_error *error);
+TFOS_API tfos_status tfos_model_plan_make(const tfos_file_system *served, const char *folder, const char *tags,
+                                          const char *order, const char *schema, tfos_model_plan *out,
+                                          tfos_error *error);
+
+/* Owner: frees what the plan has.
+ * Thread: one at a time per plan. */
+TFOS_API void tfos_model_plan_reset(tfos_model_plan *plan);
 
 #ifdef __cplusplus
 }

@@ -280,3 +280,23 @@ class HasTagSet(Params):
 
     def getTagSet(self) -> str | None:
         return self.getOrDefault(self.tag_set)
+
+
+class HasKeepCols(Params):
+    keep_cols = _param("keep_cols", "columns in front of the results", TypeConverters.toListString)
+
+    def setKeepCols(self, value: list[str]) -> Any:
+        return self._set(keep_cols=value)
+
+    def getKeepCols(self) -> list[str]:
+        return self.getOrDefault(self.keep_cols)
+
+
+class HasOpLibraries(Params):
+    op_libraries = _param("op_libraries", "libraries of ops that the model needs", TypeConverters.toListString)
+
+    def setOpLibraries(self, value: list[str]) -> Any:
+        return self._set(op_libraries=value)
+
+    def getOpLibraries(self) -> list[str]:
+        return self.getOrDefault(self.op_libraries)

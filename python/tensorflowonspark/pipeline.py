@@ -25,9 +25,11 @@ from ._params import (
     HasGraceSecs,
     HasInputMapping,
     HasInputMode,
+    HasKeepCols,
     HasMasterNode,
     HasModelDir,
     HasNumPS,
+    HasOpLibraries,
     HasOutputMapping,
     HasProtocol,
     HasReaders,
@@ -44,8 +46,8 @@ from .TFCluster import InputMode
 
 __all__ = ["Namespace", "TFEstimator", "TFModel", "TFParams", "TFTypeConverters", "single_node_env"]
 __all__ += ["HasBatchSize", "HasClusterSize", "HasDriverPSNodes", "HasEpochs", "HasExportDir", "HasFeedTimeout"]
-__all__ += ["HasGraceSecs", "HasInputMapping", "HasInputMode", "HasMasterNode", "HasModelDir", "HasNumPS"]
-__all__ += ["HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey", "HasSteps", "HasTagSet"]
+__all__ += ["HasGraceSecs", "HasInputMapping", "HasInputMode", "HasKeepCols", "HasMasterNode", "HasModelDir", "HasNumPS"]
+__all__ += ["HasOpLibraries", "HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey", "HasSteps", "HasTagSet"]
 __all__ += ["HasTFRecordDir", "HasTensorboard", "HasValidationCol"]
 
 
@@ -161,6 +163,8 @@ class TFModel(
     HasExportDir,
     HasSignatureDefKey,
     HasTagSet,
+    HasKeepCols,
+    HasOpLibraries,
     DefaultParamsWritable,
     DefaultParamsReadable,
 ):
@@ -169,11 +173,14 @@ class TFModel(
     tf_args   arguments of the program, as TFEstimator takes them
     """
 
+    _added = frozenset({"keep_cols", "op_libraries"})
+
     def __init__(self, tf_args: Any):
         super().__init__()
         self.args = Namespace(tf_args)
         self._setDefault(input_mapping={}, output_mapping={}, batch_size=100)
         self._setDefault(model_dir=None, export_dir=None, signature_def_key=None, tag_set=None)
+        self._setDefault(keep_cols=[], op_libraries=[])
 
     def _transform(self, dataset: Any) -> Any:
         args = self.merge_args_params()

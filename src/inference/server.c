@@ -256,14 +256,16 @@ static tfos_status load(server *self, const tfos__tensorflow **tf, tfos_error *e
     return tfos__local_listen("model", self->name, &self->listener, error);
 }
 
-static void say(const char *first, const char *first_value, const char *second, const char *second_value)
+/* A word, another one, and the rest of the line. */
+static void say(const char *first, const char *second, const char *rest)
 {
-    json_object *line = json_object_new_object();
-    json_object_object_add(line, first, json_object_new_string(first_value));
-    json_object_object_add(line, second, json_object_new_string(second_value));
-    printf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
+    char line[2 * TFOS_ERROR_MESSAGE_BYTES];
+    snprintf(line, sizeof line, "%s %s %s", first, second, rest);
+    for (char *at = line; *at != '\0'; at++) {
+        *at = *at == '\n' ? ' ' : *at;
+    }
+    printf("%s\n", line);
     fflush(stdout);
-    json_object_put(line);
 }
 
 static int open_pidfd(pid_t pid)
@@ -293,11 +295,11 @@ tfos__inference_exit tfos__inference_run(void)
         return TFOS__INFERENCE_EXIT_ORDERS;
     }
     if (load(&self, &tf, &error) != TFOS_OK) {
-        say("failed", tfos_status_name(error.status), "message", error.message);
+        say("failed", tfos_status_name(error.status), error.message);
         return TFOS__INFERENCE_EXIT_MODEL;
     }
     atomic_store(&self.left_ms, tfos__clock_ms());
-    say("ready", self.name, "tensorflow", tf->version);
+    say("ready", self.name, tf->version);
     watch(&self);
     return TFOS__INFERENCE_EXIT_OK;
 }

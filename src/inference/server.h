@@ -29,8 +29,8 @@ typedef enum tfos__inference_exit {
  *    "threads": for one op, "python": whose TensorFlow is used, or "", "libraries": [of ops, …],
  *    "settings": ["model.idle_ms=1000", …]}
  *
- * The answer is a line of JSON on stdout: {"ready": the name of its socket, "tensorflow": its version}, or
- * {"failed": the name of a status, "message": why}. The caller leaves by _exit: TensorFlow's destructors meet its
+ * The answer is a line on stdout: "ready", the name of its socket and the version of TensorFlow; or "failed", the name
+ * of a status, and why. The caller leaves by _exit: TensorFlow's destructors meet its
  * threads. */
 tfos__inference_exit tfos__inference_run(void);
 

@@ -45,15 +45,10 @@ tfos_status tfos__binding_new(const tfos__saved_model *model, const char *order,
                               tfos__binding **out, tfos_error *error);
 void tfos__binding_free(tfos__binding *binding);
 
-/* What a driver wants to know before anything is fed, as JSON: the columns that are fed, what is declared for them (the
- * "columns" of tfos_spark_rows_new), the schema of results as Spark has it, the rows that each run of the model must
- * have, or -1.
- *
- *   {"fed": ["image"], "columns": {"image": {"shape": [784]}}, "results": {…}, "batch_rows": -1}
- *
- * `schema` is that of the rows, as Spark's StructType.json() gives it. */
-tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema, char **out,
-                               tfos_error *error);
+/* What a driver wants to know before anything is fed. `schema` is that of the rows, as Spark's StructType.json() gives
+ * it. The caller resets *out with tfos_model_plan_reset. */
+tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema,
+                               tfos_model_plan *out, tfos_error *error);
 
 /* Values of a row that the sizes of a tensor ask for; -1: any number. */
 int64_t tfos__tensor_spec_row_values(const tfos__tensor_spec *spec);

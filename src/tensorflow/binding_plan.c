@@ -93,37 +93,36 @@ static json_object *declare(const tfos__bound *bound, json_object *field)
     return declared;
 }
 
-/* The fed columns, and what is declared for each of them. */
-typedef struct plan {
-    json_object *names;
-    json_object *fields;
+/* The fed columns, as a schema of Spark's, and what is declared for each of them. */
+typedef struct chosen {
+    json_object *schema;
     json_object *columns;
-} plan;
+} chosen;
 
-static void choose(const tfos__bounds *inputs, json_object *schema, plan *out)
+static void choose(const tfos__bounds *inputs, json_object *schema, chosen *out)
 {
+    json_object *fields = json_object_new_array();
+    *out = (chosen){json_object_new_object(), json_object_new_object()};
     for (size_t i = 0; i < inputs->count; i++) {
         const tfos__bound *bound = &inputs->at[i];
         json_object *field = find_field(schema, bound->column);
-        json_object_array_add(out->names, json_object_new_string(bound->column));
-        json_object_array_add(out->fields, json_object_get(field));
+        json_object_array_add(fields, json_object_get(field));
         json_object_object_add(out->columns, bound->column, declare(bound, field));
     }
+    json_object_object_add(out->schema, "type", json_object_new_string("struct"));
+    json_object_object_add(out->schema, "fields", fields);
 }
 
-/* The schema in which the chosen columns are fed. */
-static tfos_status fed_schema(const plan *chosen, tfos_schema **out, tfos_error *error)
+/* The schema in which they are fed. */
+static tfos_status fed_schema(const chosen *from, tfos_schema **out, tfos_error *error)
 {
     tfos__spark_columns columns = {0};
-    json_object *schema = json_object_new_object();
     json_object *description = json_object_new_object();
-    json_object_object_add(schema, "type", json_object_new_string("struct"));
-    json_object_object_add(schema, "fields", json_object_get(chosen->fields));
-    json_object_object_add(description, "schema", schema);
-    json_object_object_add(description, "columns", json_object_get(chosen->columns));
+    json_object_object_add(description, "schema", json_object_get(from->schema));
+    json_object_object_add(description, "columns", json_object_get(from->columns));
     const char *text = json_object_to_json_string_ext(description, JSON_C_TO_STRING_PLAIN);
     tfos_status status = text != NULL ? tfos__spark_columns_parse(text, strlen(text), &columns, error)
-                                      : tfos__fail_memory(error, sizeof *chosen);
+                                      : tfos__fail_memory(error, sizeof *from);
     if (status == TFOS_OK) {
         status = tfos__spark_columns_schema(&columns, out, error);
         tfos__spark_columns_reset(&columns);
@@ -132,37 +131,41 @@ static tfos_status fed_schema(const plan *chosen, tfos_schema **out, tfos_error 
     return status;
 }
 
-static tfos_status write_plan(const plan *chosen, const tfos__binding *binding, char **out, tfos_error *error)
+static char *text_of(json_object *object)
 {
-    char *results;
-    TFOS_TRY(tfos_schema_to_spark(binding->results, &results, error));
-    json_object *text = json_object_new_object();
-    json_object_object_add(text, "fed", json_object_get(chosen->names));
-    json_object_object_add(text, "columns", json_object_get(chosen->columns));
-    json_object_object_add(text, "results", json_tokener_parse(results));
-    json_object_object_add(text, "batch_rows", json_object_new_int64(binding->batch_rows));
-    const char *written = json_object_to_json_string_ext(text, JSON_C_TO_STRING_PLAIN);
-    *out = written != NULL ? strdup(written) : NULL;
-    json_object_put(text);
-    tfos_string_free(results);
-    return *out != NULL ? TFOS_OK : tfos__fail_memory(error, sizeof *chosen);
+    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
+    return text != NULL ? strdup(text) : NULL;
 }
 
-static tfos_status plan_with(const tfos__saved_model *model, const char *order, const plan *chosen, char **out,
-                             tfos_error *error)
+static tfos_status write_plan(const chosen *from, const tfos__binding *binding, tfos_model_plan *out, tfos_error *error)
+{
+    *out = (tfos_model_plan){
+        .fed = text_of(from->schema), .columns = text_of(from->columns), .batch_rows = binding->batch_rows};
+    tfos_status status = tfos_schema_to_spark(binding->results, &out->results, error);
+    if (status == TFOS_OK && (out->fed == NULL || out->columns == NULL)) {
+        status = tfos__fail_memory(error, sizeof *from);
+    }
+    if (status != TFOS_OK) {
+        tfos_model_plan_reset(out);
+    }
+    return status;
+}
+
+static tfos_status plan_with(const tfos__saved_model *model, const char *order, const chosen *from,
+                             tfos_model_plan *out, tfos_error *error)
 {
     tfos_schema *fed = NULL;
     tfos__binding *binding = NULL;
-    tfos_status status = fed_schema(chosen, &fed, error);
+    tfos_status status = fed_schema(from, &fed, error);
     status = status == TFOS_OK ? tfos__binding_new(model, order, fed, &binding, error) : status;
-    status = status == TFOS_OK ? write_plan(chosen, binding, out, error) : status;
+    status = status == TFOS_OK ? write_plan(from, binding, out, error) : status;
     tfos__binding_free(binding);
     tfos_schema_free(fed);
     return status;
 }
 
 static tfos_status plan_for(const tfos__saved_model *model, const char *order, json_object *parsed, json_object *schema,
-                            char **out, tfos_error *error)
+                            tfos_model_plan *out, tfos_error *error)
 {
     const tfos__signature *signature = NULL;
     tfos__names names = {0};
@@ -171,20 +174,19 @@ static tfos_status plan_for(const tfos__saved_model *model, const char *order, j
     status = status == TFOS_OK ? names_in(schema, &names, error) : status;
     status = status == TFOS_OK ? tfos__bind_inputs(signature, parsed, &names, &inputs, error) : status;
     if (status == TFOS_OK) {
-        plan chosen = {json_object_new_array(), json_object_new_array(), json_object_new_object()};
-        choose(&inputs, schema, &chosen);
-        status = plan_with(model, order, &chosen, out, error);
-        json_object_put(chosen.names);
-        json_object_put(chosen.fields);
-        json_object_put(chosen.columns);
+        chosen fed;
+        choose(&inputs, schema, &fed);
+        status = plan_with(model, order, &fed, out, error);
+        json_object_put(fed.schema);
+        json_object_put(fed.columns);
     }
     tfos__bounds_reset(&inputs);
     free(names.at);
     return status;
 }
 
-tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema, char **out,
-                               tfos_error *error)
+tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order, const char *schema,
+                               tfos_model_plan *out, tfos_error *error)
 {
     json_object *parsed = NULL;
     json_object *spark = NULL;
@@ -201,12 +203,20 @@ tfos_status tfos__binding_plan(const tfos__saved_model *model, const char *order
     return status;
 }
 
-tfos_status tfos_model_plan(const tfos_file_system *served, const char *folder, const char *tags, const char *order,
-                            const char *schema, char **out, tfos_error *error)
+tfos_status tfos_model_plan_make(const tfos_file_system *served, const char *folder, const char *tags,
+                                 const char *order, const char *schema, tfos_model_plan *out, tfos_error *error)
 {
     tfos__saved_model *model;
     TFOS_TRY(tfos__saved_model_read(served, folder, tags, &model, error));
     tfos_status status = tfos__binding_plan(model, order, schema, out, error);
     tfos__saved_model_free(model);
     return status;
+}
+
+void tfos_model_plan_reset(tfos_model_plan *plan)
+{
+    free(plan->fed);
+    free(plan->columns);
+    tfos_string_free(plan->results);
+    *plan = (tfos_model_plan){.batch_rows = -1};
 }

@@ -261,11 +261,21 @@ public final class Native {
 
     static native void outputFree(long output);
 
+    // SavedModels: see org.tfos.spark.ModelPlan, and tfos/model.h.
+
+    /** The columns that are fed, what is declared for them, the schema of results, and the rows of a batch, or -1. */
+    public static native byte[][] modelPlan(
+            byte[] folder, byte[] tags, byte[] order, byte[] schema, ServedFiles files);
+
     // Feeding: see org.tfos.spark.Pump, and tfos/feed.h.
 
     /** 0 stands for END. */
     public static native long pumpOpen(
             byte[] ticket, long partition, long attempt, byte[] host, long rows, PumpSource source);
+
+    /** Feeds a process on this machine: see org.tfos.spark.ModelProcess. */
+    public static native long pumpOpenLine(
+            byte[] name, byte[] token, byte[] order, long partition, long rows, PumpSource source);
 
     public static native void pumpRun(long pump, PumpSource source);
 

@@ -30,7 +30,10 @@ public final class InferenceData {
         /** Rows have two columns: a struct of what is fed, and one of what is kept. Otherwise both are the row. */
         boolean pair;
 
-        byte[] ticket;
+        /** Of Spark's columnar batches, which are fed without making rows of them; null: there are rows. */
+        FeedOrder columnar;
+
+        PumpOpener opener;
         String resultSchema;
         int results;
     }
@@ -50,8 +53,16 @@ public final class InferenceData {
         plan.fed = fed.size();
         plan.kept = !keep ? 0 : pair ? structOf(schema, 1).size() : schema.size();
         plan.pair = pair;
-        new SparkRows(plan.description).close();
-        rows = data.queryExecution().toRdd();
+        boolean inColumns;
+        try (SparkRows checked = new SparkRows(plan.description)) {
+            inColumns = checked.takeColumns() && !keep;
+        }
+        RDD<InternalRow> asRows = data.queryExecution().toRdd();
+        ColumnarPlan columnar = inColumns ? ColumnarPlan.of(data.queryExecution().executedPlan()) : null;
+        rows = columnar == null ? asRows : columnar.batches();
+        if (columnar != null) {
+            plan.columnar = new FeedOrder(rows.sparkContext(), null, plan.description, fed, columnar.ordinals());
+        }
     }
 
     private static StructType structOf(StructType schema, int column) {
@@ -79,7 +90,12 @@ public final class InferenceData {
      * @param resultSchema of the results, as {@code StructType.json()} gives it
      */
     public RDD<InternalRow> results(byte[] ticket, String resultSchema) {
-        plan.ticket = ticket;
+        return results(new TicketOpener(ticket), resultSchema);
+    }
+
+    /** The same, of whoever is reached in this way. */
+    RDD<InternalRow> results(PumpOpener opener, String resultSchema) {
+        plan.opener = opener;
         plan.resultSchema = resultSchema;
         plan.results = ((StructType) DataType.fromJson(resultSchema)).size();
         return new InferenceRdd(rows, plan);
@@ -87,7 +103,7 @@ public final class InferenceData {
 
     /** Feeds the rows now; the schema that their first results would have in Spark, as JSON. Null: there were none. */
     public String resultSchema(byte[] ticket) {
-        plan.ticket = ticket;
+        plan.opener = new TicketOpener(ticket);
         List<String> schemas = new InferenceSchemaRdd(rows, plan).toJavaRDD().collect();
         Iterator<String> first = schemas.iterator();
         return first.hasNext() ? first.next() : null;

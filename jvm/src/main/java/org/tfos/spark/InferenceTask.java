@@ -3,12 +3,12 @@ package org.tfos.spark;
 import java.util.ArrayDeque;
 import java.util.NoSuchElementException;
 import java.util.function.Supplier;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.util.TaskCompletionListener;
+import org.tfos.PumpSource;
 import org.tfos.TfosException;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
@@ -31,6 +31,7 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
     private boolean begun;
     private Pump pump; // null: before and after
     private SparkRows rows;
+    private ColumnSource columns; // null: the source gives rows
     private RowWriter writer;
     private long given; // results
     private long keptBytes;
@@ -66,7 +67,7 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
             return pump != null;
         } catch (TfosException e) {
             context.killTaskIfInterrupted();
-            throw e;
+            throw plan.opener.explained(e);
         }
     }
 
@@ -108,12 +109,19 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
             return;
         }
         begun = true;
-        String host = SparkEnv.get().blockManager().blockManagerId().host();
         rows = new SparkRows(plan.description);
-        pump = Pump.open(plan.ticket, partition, context.taskAttemptId(), host, rows, new Kept());
+        pump = plan.opener.open(context, partition, rows, source());
         if (plan.resultSchema != null) {
             writer = new RowWriter(plan.resultSchema, plan.results);
         }
+    }
+
+    private PumpSource source() {
+        if (plan.columnar == null) {
+            return new Kept();
+        }
+        columns = new ColumnSource(context, plan.columnar, rows, source);
+        return columns;
     }
 
     /** The task is over, whoever may still be asking for rows. */
@@ -133,6 +141,10 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
         if (pump != null) {
             pump.close();
             pump = null;
+        }
+        if (columns != null) {
+            columns.close();
+            columns = null;
         }
         if (rows != null) {
             rows.close();

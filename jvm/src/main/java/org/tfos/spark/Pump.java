@@ -6,7 +6,7 @@ import org.tfos.Native;
 import org.tfos.PumpSource;
 
 /**
- * Feeds the rows of one partition to the nodes of a cluster, and takes their results; see tfos/feed.h. Calls wait as
+ * Feeds the rows of one partition to the nodes of a cluster, or to a model, and takes their results; see tfos/feed.h. Calls wait as
  * long as it takes; they end with the status CANCELLED when the task is interrupted.
  */
 final class Pump extends Handle {
@@ -29,6 +29,15 @@ final class Pump extends Handle {
         byte[] hostBytes = host.getBytes(StandardCharsets.UTF_8);
         long address = Native.pumpOpen(ticket, partition, attempt, hostBytes, rows.nativeAddress(), source);
         return address == 0 ? null : new Pump(address, rows, source);
+    }
+
+    /** Feeds the process of a model, which gives results. The order is as tfos/model.h says. */
+    static Pump openLine(ModelProcess process, String order, long partition, SparkRows rows, PumpSource source) {
+        byte[] name = process.name().getBytes(StandardCharsets.UTF_8);
+        byte[] orderBytes = order.getBytes(StandardCharsets.UTF_8);
+        long address =
+                Native.pumpOpenLine(name, process.token(), orderBytes, partition, rows.nativeAddress(), source);
+        return new Pump(address, rows, source);
     }
 
     /** Feeds all that is left. Results are not looked at. */

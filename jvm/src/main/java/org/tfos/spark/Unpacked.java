@@ -48,10 +48,15 @@ final class Unpacked {
      */
     Path zip(Path file) throws IOException {
         String name = file.getFileName().toString().replaceFirst("\\.zip$", "");
+        return folder(name, made -> unzip(file, made));
+    }
+
+    /** A folder of this name, filled once. It is beside the command, and any number of tasks may ask for it at a time. */
+    Path folder(String name, Filler filler) throws IOException {
         byte[] program = commandBytes();
-        return inFirstFolder(file.toString(), folder -> {
+        return inFirstFolder(name, folder -> {
             commandIn(folder, program);
-            return unpack(folder, name, made -> unzip(file, made));
+            return unpack(folder, name, filler);
         });
     }
 
@@ -88,7 +93,7 @@ final class Unpacked {
         return bare ? e.toString() : e.getMessage();
     }
 
-    private interface Filler {
+    interface Filler {
         void fill(Path folder) throws IOException;
     }
 

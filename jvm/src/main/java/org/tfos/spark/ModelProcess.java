@@ -1,0 +1,237 @@
+package org.tfos.spark;
+
+import java.io.BufferedReader;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkEnv;
+import org.tfos.Fault;
+import org.tfos.Status;
+import org.tfos.TfosException;
+
+/**
+ * The process of a model beside this executor: the command {@code tfos model}. There is one for each model, which all
+ * tasks share; the first of them starts it.
+ *
+ * <p>TensorFlow may abort, or be killed for its memory. That ends the process, and the tasks that use it fail with what
+ * it said last; the executor, and what is cached in it, are as they were.
+ */
+final class ModelProcess {
+    private static final Map<ModelOrder.Key, CompletableFuture<ModelProcess>> PROCESSES = new HashMap<>();
+    private static final int LAST_LINES = 20;
+    private static final long LOOK_MS = 100;
+    private static final long END_MS = 3000; // from its socket to the process
+    private static final int SIGNALS = 128; // what Java adds to the number of a signal
+
+    private final Process process;
+    private final byte[] token = new byte[32];
+    private final ArrayDeque<String> lastLines = new ArrayDeque<>();
+    private final Thread reader;
+    private String name; // of its socket
+
+    /** The process of a model, started if there is none. Waits as long as that takes, unless the task is to end. */
+    static ModelProcess of(ModelOrder.Key key, Configuration configuration, BooleanSupplier interrupted) {
+        CompletableFuture<ModelProcess> mine = new CompletableFuture<>();
+        CompletableFuture<ModelProcess> found;
+        synchronized (PROCESSES) {
+            PROCESSES.values().removeIf(ModelProcess::isOver);
+            found = PROCESSES.putIfAbsent(key, mine);
+        }
+        if (found == null) {
+            start(key, configuration, mine);
+            found = mine;
+        }
+        return await(found, interrupted);
+    }
+
+    private static boolean isOver(CompletableFuture<ModelProcess> each) {
+        return each.isDone() && (each.isCompletedExceptionally() || !each.join().isAlive());
+    }
+
+    private static void start(
+            ModelOrder.Key key, Configuration configuration, CompletableFuture<ModelProcess> started) {
+        try {
+            started.complete(new ModelProcess(key, new ModelFiles(configuration)));
+        } catch (TfosException e) {
+            started.completeExceptionally(e);
+        } catch (FileNotFoundException e) {
+            started.completeExceptionally(new TfosException(Status.NOT_FOUND, e.getMessage(), e));
+        } catch (IOException e) {
+            started.completeExceptionally(new TfosException(Status.IO, e.getMessage(), e));
+        } catch (RuntimeException | Error e) {
+            started.completeExceptionally(e); // whoever waits must not wait for ever
+        }
+    }
+
+    private static ModelProcess await(CompletableFuture<ModelProcess> started, BooleanSupplier interrupted) {
+        while (true) {
+            try {
+                return started.get(LOOK_MS, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException e) {
+                if (interrupted.getAsBoolean()) {
+                    throw new TfosException(Status.CANCELLED, "the task was interrupted while a model was loaded");
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new TfosException(Status.CANCELLED, "the task was interrupted while a model was loaded");
+            } catch (ExecutionException e) {
+                throw failureOf(e.getCause());
+            }
+        }
+    }
+
+    private static TfosException failureOf(Throwable cause) {
+        if (cause instanceof TfosException) {
+            TfosException failure = (TfosException) cause;
+            return new TfosException(failure.status(), failure.fault(), failure.reason(), failure);
+        }
+        return new TfosException(Status.RAISED, "the process of a model could not be started: " + cause, cause);
+    }
+
+    // ---- starting ----
+
+    private ModelProcess(ModelOrder.Key key, ModelFiles files) throws IOException {
+        Unpacked unpacked = new Unpacked(
+                Unpacked.placesOf(SparkEnv.get().blockManager().diskBlockManager().localDirs()));
+        String folder = localFolder(key, files, unpacked);
+        new SecureRandom().nextBytes(token);
+        process = new ProcessBuilder(unpacked.command().toString(), "model").start();
+        reader = daemon("tfos-model-" + process.pid(), () -> readLines(process.getErrorStream()));
+        try {
+            giveOrders(key, folder);
+            hearAnswer(key);
+            // TensorFlow has read all of it by now. Files that have changed meanwhile may have been read in part.
+            ModelOrder.check(key, files);
+        } catch (IOException | RuntimeException e) {
+            process.destroyForcibly();
+            throw e;
+        }
+    }
+
+    /** The folder itself, or a copy of it below Spark's own local folder. */
+    private static String localFolder(ModelOrder.Key key, ModelFiles files, Unpacked unpacked) throws IOException {
+        Path folder = new Path(key.folder);
+        ModelOrder.check(key, files);
+        if (files.isLocal(folder)) {
+            return folder.toUri().getPath();
+        }
+        String copy = unpacked.folder("tfos-model-" + key.fingerprint, made -> files.copy(folder, made)).toString();
+        ModelOrder.check(key, files);
+        return copy;
+    }
+
+    private void giveOrders(ModelOrder.Key key, String folder) throws IOException {
+        Map<String, Object> orders = new LinkedHashMap<>();
+        orders.put("folder", folder);
+        orders.put("tags", key.tags);
+        orders.put("token", hexOf(token));
+        orders.put("threads", key.threads);
+        orders.put("python", key.python);
+        orders.put("libraries", key.libraries);
+        orders.put("settings", key.settings);
+        OutputStream out = process.getOutputStream(); // it stays open: the process ends when it does
+        try {
+            out.write((Json.of(orders) + "\n").getBytes(StandardCharsets.UTF_8));
+            out.flush();
+        } catch (IOException e) {
+            throw explained(new TfosException(Status.IO, "the process of a model ended before it was told what to do"));
+        }
+    }
+
+    private void hearAnswer(ModelOrder.Key key) throws IOException {
+        BufferedReader in = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        String line = in.readLine();
+        if (line == null) {
+            throw explained(new TfosException(Status.IO, key.folder + ": the process of the model ended"));
+        }
+        String[] words = line.split(" ", 3);
+        if (words[0].equals("failed")) {
+            throw new TfosException(Status.valueOf(words[1]), words[2]);
+        }
+        name = words[1];
+    }
+
+    private static String hexOf(byte[] bytes) {
+        StringBuilder text = new StringBuilder();
+        for (byte each : bytes) {
+            text.append(String.format("%02x", each));
+        }
+        return text.toString();
+    }
+
+    private static Thread daemon(String name, Runnable run) {
+        Thread thread = new Thread(run, name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    /** What the process prints goes to the log of the executor; the last lines are kept for whoever fails. */
+    private void readLines(InputStream errors) {
+        try (BufferedReader in = new BufferedReader(new InputStreamReader(errors, StandardCharsets.UTF_8))) {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                System.err.println(line);
+                synchronized (lastLines) {
+                    lastLines.add(line);
+                    if (lastLines.size() > LAST_LINES) {
+                        lastLines.remove();
+                    }
+                }
+            }
+        } catch (IOException e) {
+            // The pipe is gone, and so is the process.
+        }
+    }
+
+    // ---- using ----
+
+    String name() {
+        return name;
+    }
+
+    byte[] token() {
+        return token;
+    }
+
+    boolean isAlive() {
+        return process.isAlive();
+    }
+
+    /** Why the process ended, where a task has found it gone. */
+    TfosException explained(TfosException failure) {
+        try {
+            if (!process.waitFor(END_MS, TimeUnit.MILLISECONDS)) {
+                return failure;
+            }
+            reader.join(END_MS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return failure;
+        }
+        int code = process.exitValue();
+        String how = code > SIGNALS ? "signal " + (code - SIGNALS) : "exit code " + code;
+        String hint = code == SIGNALS + 9 ? " (as when memory runs out)" : code == SIGNALS + 6 ? " (it aborted)" : "";
+        String lines;
+        synchronized (lastLines) {
+            lines = String.join("\n", lastLines);
+        }
+        String said = lines.isEmpty() ? "It said nothing." : "It said last:\n" + lines;
+        return new TfosException(
+                failure.status(), Fault.AGAIN, failure.reason() + ": " + how + hint + ". " + said, failure);
+    }
+}

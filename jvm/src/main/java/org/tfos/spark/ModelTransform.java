@@ -1,0 +1,257 @@
+package org.tfos.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+import org.tfos.Native;
+import org.tfos.Status;
+import org.tfos.TfosException;
+import org.tfos.hadoop.HadoopFiles;
+
+/**
+ * The rows of DataFrames with results of a SavedModel: on the driver. What the model takes and gives is read from its
+ * file, without TensorFlow, so whatever does not fit is refused before anything starts.
+ */
+public final class ModelTransform {
+    private static final String TAGS = "serve";
+    private static final int THREADS_MOST = 1024;
+
+    private final String folder;
+    private String tags = TAGS;
+    private String signature = "";
+    private Map<String, String> inputs = Map.of();
+    private Map<String, String> outputs = Map.of();
+    private List<String> kept = List.of();
+    private List<String> libraries = List.of();
+    private List<String> settings = List.of();
+    private String python = "";
+    private long batchRows = 100;
+
+    /** @param folder of the SavedModel, of any scheme that Hadoop knows */
+    public ModelTransform(String folder) {
+        Native.load();
+        this.folder = folder;
+    }
+
+    /** Tags of the graph, with commas between them; "serve" unless others are set. */
+    public ModelTransform tags(String value) {
+        tags = value == null || value.isEmpty() ? TAGS : value;
+        return this;
+    }
+
+    /** The name of the signature; "serving_default" unless another is set. */
+    public ModelTransform signature(String value) {
+        signature = value == null ? "" : value;
+        return this;
+    }
+
+    /** Inputs of the signature by columns; without any, by the names that both have. */
+    public ModelTransform inputs(Map<String, String> value) {
+        inputs = value == null ? Map.of() : Map.copyOf(value);
+        return this;
+    }
+
+    /** Columns of results by outputs of the signature; without any, all of them under their names. */
+    public ModelTransform outputs(Map<String, String> value) {
+        outputs = value == null ? Map.of() : Map.copyOf(value);
+        return this;
+    }
+
+    /** Columns of the DataFrame that stand in front of the results. */
+    public ModelTransform keep(List<String> value) {
+        kept = value == null ? List.of() : List.copyOf(value);
+        return this;
+    }
+
+    /** Rows of each run of the model. */
+    public ModelTransform batchRows(long value) {
+        batchRows = value;
+        return this;
+    }
+
+    /** Libraries of ops that the model needs, by their paths on the executors. */
+    public ModelTransform libraries(List<String> value) {
+        libraries = value == null ? List.of() : List.copyOf(value);
+        return this;
+    }
+
+    /** Settings of tfos, as key=value. */
+    public ModelTransform settings(List<String> value) {
+        settings = value == null ? List.of() : List.copyOf(value);
+        return this;
+    }
+
+    /** The Python on the executors whose TensorFlow is used; "" for whichever is found there. */
+    public ModelTransform python(String value) {
+        python = value == null ? "" : value;
+        return this;
+    }
+
+    // ---- what it comes to ----
+
+    /** The columns that the result has. */
+    public StructType schema(SparkSession spark, StructType rows) {
+        return resultOf(rows, planOf(configurationOf(spark), rows));
+    }
+
+    /** The DataFrame of kept columns and results, computed when it is needed. */
+    public Dataset<Row> transform(Dataset<?> data) {
+        SparkSession spark = data.sparkSession();
+        Configuration configuration = configurationOf(spark);
+        if (data.isStreaming()) {
+            throw new TfosException(
+                    Status.UNSUPPORTED,
+                    "a model takes no streaming DataFrame: transform each batch, in writeStream.foreachBatch");
+        }
+        Plan plan = planOf(configuration, data.schema());
+        StructType result = resultOf(data.schema(), plan);
+        InferenceData rows = new InferenceData(selected(data, plan), plan.columns, !kept.isEmpty(), !kept.isEmpty());
+        return frameOf(spark, rows.results(orderOf(spark, configuration, plan), plan.results.json()), result);
+    }
+
+    private static Configuration configurationOf(SparkSession spark) {
+        return spark.sessionState().newHadoopConf();
+    }
+
+    /** What the native library makes of signature and columns. */
+    private static final class Plan {
+        StructType fed;
+        String columns;
+        StructType results;
+        long batchRows;
+    }
+
+    private Plan planOf(Configuration configuration, StructType rows) {
+        HadoopFiles files = new HadoopFiles(configuration, () -> false);
+        byte[][] texts = Native.modelPlan(
+                bytesOf(nativeFolder(files)), bytesOf(tags), bytesOf(order()), bytesOf(rows.json()), files);
+        Plan plan = new Plan();
+        plan.fed = (StructType) DataType.fromJson(textOf(texts[0]));
+        plan.columns = textOf(texts[1]);
+        plan.results = (StructType) DataType.fromJson(textOf(texts[2]));
+        plan.batchRows = Long.parseLong(textOf(texts[3]));
+        return plan;
+    }
+
+    /** Local folders, which the native library reads by itself, have no scheme. */
+    private String nativeFolder(HadoopFiles files) {
+        try {
+            Path path = new Path(folder);
+            return files.isLocal(path) ? path.toUri().getPath() : folder;
+        } catch (IOException e) {
+            throw new TfosException(Status.IO, folder + ": " + e.getMessage(), e);
+        }
+    }
+
+    private String order() {
+        Map<String, Object> order = new LinkedHashMap<>();
+        order.put("signature", signature);
+        if (!inputs.isEmpty()) {
+            order.put("inputs", inputs);
+        }
+        if (!outputs.isEmpty()) {
+            order.put("outputs", outputs);
+        }
+        return Json.of(order);
+    }
+
+    private StructType resultOf(StructType rows, Plan plan) {
+        List<StructField> fields = new ArrayList<>();
+        for (String name : kept) {
+            if (!Arrays.asList(rows.fieldNames()).contains(name)) {
+                throw new TfosException(
+                        Status.MISMATCH,
+                        "the column '" + name + "' is to be kept; the DataFrame has "
+                                + String.join(", ", rows.fieldNames()));
+            }
+            if (Arrays.asList(plan.results.fieldNames()).contains(name)) {
+                throw new TfosException(
+                        Status.MISMATCH,
+                        "the column '" + name + "' is to be kept, and is one of the results, too: give the result"
+                                + " another name (setOutputMapping)");
+            }
+            fields.add(rows.apply(name));
+        }
+        fields.addAll(Arrays.asList(plan.results.fields()));
+        return new StructType(fields.toArray(new StructField[0]));
+    }
+
+    private Dataset<Row> selected(Dataset<?> data, Plan plan) {
+        Column[] fed = columns(data, Arrays.asList(plan.fed.fieldNames()));
+        if (kept.isEmpty()) {
+            return data.select(fed);
+        }
+        return data.select(
+                functions.struct(fed).as("fed"), functions.struct(columns(data, kept)).as("kept"));
+    }
+
+    private static Column[] columns(Dataset<?> data, List<String> names) {
+        return names.stream()
+                .map(name -> data.col("`" + name.replace("`", "``") + "`"))
+                .toArray(Column[]::new);
+    }
+
+    private PumpOpener orderOf(SparkSession spark, Configuration configuration, Plan plan) {
+        SparkContext context = spark.sparkContext();
+        Broadcast<SerializableConfiguration> broadcast =
+                new JavaSparkContext(context).broadcast(new SerializableConfiguration(configuration));
+        int cores = Math.min(context.conf().getInt("spark.task.cpus", 1), THREADS_MOST);
+        ModelOrder.Key key = new ModelOrder.Key(
+                folder, tags, fingerprint(configuration), python, cores, libraries, settings);
+        long rows = plan.batchRows > 0 ? plan.batchRows : batchRows;
+        String order = order();
+        String whole = order.substring(0, order.length() - 1) + ",\"batch_rows\":" + rows + "}";
+        return new ModelOrder(key, whole, broadcast);
+    }
+
+    private String fingerprint(Configuration configuration) {
+        try {
+            return new ModelFiles(configuration).fingerprint(new Path(folder));
+        } catch (FileNotFoundException e) {
+            throw new TfosException(Status.NOT_FOUND, e.getMessage(), e);
+        } catch (IOException e) {
+            throw new TfosException(Status.IO, folder + ": " + e.getMessage(), e);
+        }
+    }
+
+    /** By name, because the lines of Spark have the method in different classes. */
+    @SuppressWarnings("unchecked")
+    private static Dataset<Row> frameOf(SparkSession spark, RDD<InternalRow> rows, StructType schema) {
+        try {
+            return (Dataset<Row>) spark.getClass()
+                    .getMethod("internalCreateDataFrame", RDD.class, StructType.class, boolean.class)
+                    .invoke(spark, rows, schema, false);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("this Spark makes no DataFrame of rows of its own", e);
+        }
+    }
+
+    private static byte[] bytesOf(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String textOf(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+}
