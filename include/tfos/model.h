@@ -3,8 +3,9 @@
  *   model plan       what a model takes of the rows of a DataFrame, and what it gives for each. It is read from the
  *                    model's file, without TensorFlow.
  *
- * Errors. NOT_FOUND: there is no model, no graph with these tags, or no such signature. MISMATCH: names, types or shapes
- * do not fit; the message has what the signature wants and what the rows have. UNSUPPORTED: no column can be that.
+ * Errors. NOT_FOUND: there is no model, no graph with these tags, or no such signature. MISMATCH: names, types or
+ * shapes do not fit; the message has what the signature wants and what the rows have. UNSUPPORTED: no column can be
+ * that.
  *
  * Ownership. What a plan has is its own.
  *
@@ -19,9 +20,9 @@ extern "C" {
 #endif
 
 typedef struct tfos_model_plan {
-    char *fed;          /* the schema of the columns that are fed, in this order, as Spark's StructType.json() gives it */
-    char *columns;      /* what is declared for them, as in tfos_spark_rows_new */
-    char *results;      /* the schema of results, as Spark has it */
+    char *fed;     /* the schema of the columns that are fed, in this order, as Spark's StructType.json() gives it */
+    char *columns; /* what is declared for them, as in tfos_spark_rows_new */
+    char *results; /* the schema of results, as Spark has it */
     int64_t batch_rows; /* that each run of the model must have; -1: it takes any number */
 } tfos_model_plan;
 

@@ -117,8 +117,7 @@ typedef struct tfos_spark_form {
      * number, the highest first. */
     int precision;
     int scale;
-    int64_t
-        row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_set_pump */
+    int64_t row_bytes; /* the most that the values of one row can have and still be fed; see tfos_spark_rows_set_pump */
 } tfos_spark_form;
 
 /* The form of column `index`. False: it can only come in rows.

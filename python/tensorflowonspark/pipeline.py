@@ -46,9 +46,9 @@ from .TFCluster import InputMode
 
 __all__ = ["Namespace", "TFEstimator", "TFModel", "TFParams", "TFTypeConverters", "single_node_env"]
 __all__ += ["HasBatchSize", "HasClusterSize", "HasDriverPSNodes", "HasEpochs", "HasExportDir", "HasFeedTimeout"]
-__all__ += ["HasGraceSecs", "HasInputMapping", "HasInputMode", "HasKeepCols", "HasMasterNode", "HasModelDir", "HasNumPS"]
-__all__ += ["HasOpLibraries", "HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey", "HasSteps", "HasTagSet"]
-__all__ += ["HasTFRecordDir", "HasTensorboard", "HasValidationCol"]
+__all__ += ["HasGraceSecs", "HasInputMapping", "HasInputMode", "HasKeepCols", "HasMasterNode", "HasModelDir"]
+__all__ += ["HasNumPS", "HasOpLibraries", "HasOutputMapping", "HasProtocol", "HasReaders", "HasSignatureDefKey"]
+__all__ += ["HasSteps", "HasTFRecordDir", "HasTagSet", "HasTensorboard", "HasValidationCol"]
 
 
 class TFEstimator(

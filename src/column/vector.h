@@ -61,7 +61,8 @@ tfos_status tfos__vector_push_zeros(tfos__vector *vector, int32_t count, tfos_er
  * length. */
 tfos_status tfos__vector_push_list(tfos__vector *vector, tfos_error *error);
 
-/* Makes an empty vector of VALUES, no bits, one of `length` values that lie elsewhere, for as long as the batch lives. */
+/* Makes an empty vector of VALUES, no bits, one of `length` values that lie elsewhere, for as long as the batch lives.
+ */
 void tfos__vector_lend(tfos__vector *vector, const void *values, int64_t length);
 
 /* Marks a row that is already there as null. */

@@ -73,7 +73,8 @@ static tfos_status await_answer(const tfos_feeder *feeder, const tfos__place *pl
         if (ready < 0 && errno != EINTR) {
             return tfos__fail_errno(error, errno, "cannot wait for node %u on %s", place->index, place->host);
         }
-        if (feeder->sink.patience.interrupted != NULL && feeder->sink.patience.interrupted(feeder->sink.patience.context)) {
+        if (feeder->sink.patience.interrupted != NULL &&
+            feeder->sink.patience.interrupted(feeder->sink.patience.context)) {
             return tfos__fail(error, TFOS_CANCELLED, "interrupted while waiting for node %u on %s", place->index,
                               place->host);
         }

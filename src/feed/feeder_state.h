@@ -34,8 +34,8 @@ typedef struct tfos__place {
     tfos__lane *lane;
     tfos__lane *results;
     tfos__lane_reader reader; /* of the results */
-    uint64_t end_row;       /* of what was committed to the lane */
-    uint64_t schema_number; /* of the schema that was sent through the lane; 0: none */
+    uint64_t end_row;         /* of what was committed to the lane */
+    uint64_t schema_number;   /* of the schema that was sent through the lane; 0: none */
 } tfos__place;
 
 /* Rows that one place was given in a row. */

@@ -25,7 +25,7 @@ typedef struct tfos__line_options {
     uint8_t token[TFOS__KEY_BYTES];
     const char *order;
     size_t order_bytes;
-    uint64_t partition; /* for messages */
+    uint64_t partition;  /* for messages */
     int64_t batch_bytes; /* of an entry, at most, unless one row has more */
     tfos__patience patience;
 } tfos__line_options;

@@ -228,8 +228,8 @@ static tfos_status put_batch(tfos__sink *sink, const tfos_batch *batch, tfos_err
         if (bytes > tfos__lane_ring_bytes(self->lane)) {
             return tfos__sink_refuse_row(sink, batch, first, self->row, bytes, error);
         }
-        tfos_status status = tfos__lane_put_rows(&self->writer, batch, first, rows - first, self->batch_bytes,
-                                                 self->row, &done, error);
+        tfos_status status =
+            tfos__lane_put_rows(&self->writer, batch, first, rows - first, self->batch_bytes, self->row, &done, error);
         if (status == TFOS_OK) {
             first += done;
             self->row += (uint64_t)done;
@@ -385,10 +385,8 @@ tfos_status tfos__line_open(const tfos__line_options *options, tfos__sink **out,
     if (self == NULL) {
         return tfos__fail_memory(error, sizeof *self);
     }
-    self->sink = (tfos__sink){.functions = &functions,
-                              .patience = options->patience,
-                              .partition = options->partition,
-                              .inference = true};
+    self->sink = (tfos__sink){
+        .functions = &functions, .patience = options->patience, .partition = options->partition, .inference = true};
     self->socket = -1;
     self->batch_bytes = (size_t)options->batch_bytes;
     tfos_status status = open_line(self, options, error);
@@ -416,7 +414,8 @@ tfos_status tfos_pump_open_line(const tfos_line_options *options, const tfos_pum
     tfos__sink *sink;
     TFOS_TRY(tfos__options_take("tfos_line_options", options, &defaults, &taken, sizeof taken, error));
     if (taken.name == NULL || taken.token == NULL || taken.token_bytes != TFOS__KEY_BYTES || taken.order == NULL) {
-        return tfos__fail(error, TFOS_INVALID, "a line needs a name, a token of %d bytes and an order", TFOS__KEY_BYTES);
+        return tfos__fail(error, TFOS_INVALID, "a line needs a name, a token of %d bytes and an order",
+                          TFOS__KEY_BYTES);
     }
     tfos__line_options mine = {.name = taken.name,
                                .order = taken.order,

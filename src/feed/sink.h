@@ -1,5 +1,5 @@
-/* A sink: where a pump puts the rows of its partition, and takes results from. The nodes of a cluster are one, by way of
- * a feeder; the server at the other end of a line is another. */
+/* A sink: where a pump puts the rows of its partition, and takes results from. The nodes of a cluster are one, by way
+ * of a feeder; the server at the other end of a line is another. */
 #ifndef TFOS_FEED_SINK_H
 #define TFOS_FEED_SINK_H
 

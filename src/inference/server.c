@@ -175,8 +175,8 @@ static void let_in(server *self)
 
 static bool is_wanted(const server *self)
 {
-    bool idle = atomic_load(&self->lines) == 0 &&
-                tfos__clock_ms() - atomic_load(&self->left_ms) >= self->orders.idle_ms;
+    bool idle =
+        atomic_load(&self->lines) == 0 && tfos__clock_ms() - atomic_load(&self->left_ms) >= self->orders.idle_ms;
     return !idle && getppid() == self->parent;
 }
 

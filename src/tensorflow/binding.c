@@ -45,7 +45,7 @@ static bool is_in_graph(const tfos__tensor_spec *spec, const char *name)
 {
     size_t bytes = strlen(name);
     return spec->tensor[0] != '\0' && (strcmp(spec->tensor, name) == 0 || (strncmp(spec->tensor, name, bytes) == 0 &&
-                                                                             strcmp(spec->tensor + bytes, ":0") == 0));
+                                                                           strcmp(spec->tensor + bytes, ":0") == 0));
 }
 
 /* By its name, its tensor, or its position. NULL: there is none. */
@@ -190,8 +190,7 @@ static tfos_status fail_with_names(const char *name, const tfos__names *names, t
     tfos__buffer text = {0};
     tfos_status status = TFOS_OK;
     for (size_t i = 0; i < names->count && status == TFOS_OK; i++) {
-        status =
-            tfos__buffer_printf(&text, error, "%s%s", i > 0 ? ", " : "", tfos__printable_text(names->at[i]).text);
+        status = tfos__buffer_printf(&text, error, "%s%s", i > 0 ? ", " : "", tfos__printable_text(names->at[i]).text);
     }
     if (status == TFOS_OK) {
         status = tfos__fail(error, TFOS_MISMATCH, "the input mapping names a column '%s': the rows have %s",
@@ -339,10 +338,11 @@ static tfos_status check_shape(const tfos_field *field, const tfos__tensor_spec 
                           spec->rank);
     }
     if (unknown > 1 && !field->feature_list) {
-        return tfos__fail(error, TFOS_MISMATCH,
-                          "%d of the sizes of a row are open, and one list says only one of them. Export the model with "
-                          "sizes that are known",
-                          unknown);
+        return tfos__fail(
+            error, TFOS_MISMATCH,
+            "%d of the sizes of a row are open, and one list says only one of them. Export the model with "
+            "sizes that are known",
+            unknown);
     }
     if (want >= 0 && have >= 0 && want != have) {
         return tfos__fail(error, TFOS_MISMATCH, "it wants %lld values a row, and the column has %lld", (long long)want,
@@ -359,9 +359,10 @@ static tfos_status check_input(const tfos__bound *bound, const tfos_field *field
 {
     TFOS_TRY(check_tensor(bound->spec, error));
     if (!tfos__dtype_takes(bound->spec->dtype, field->type)) {
-        return tfos__fail(error, TFOS_MISMATCH,
-                          "values of %s do not become %s by themselves. Cast the column in Spark, or give one that fits",
-                          tfos_type_name(field->type), tfos__dtype_name(bound->spec->dtype));
+        return tfos__fail(
+            error, TFOS_MISMATCH,
+            "values of %s do not become %s by themselves. Cast the column in Spark, or give one that fits",
+            tfos_type_name(field->type), tfos__dtype_name(bound->spec->dtype));
     }
     return check_shape(field, bound->spec, error);
 }

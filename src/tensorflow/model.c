@@ -49,10 +49,11 @@ static tfos_status refuse_python(const tfos__saved_model *about, tfos_error *err
 {
     for (size_t i = 0; i < sizeof python_ops / sizeof python_ops[0]; i++) {
         if (tfos__saved_model_has_op(about, python_ops[i])) {
-            return tfos__fail(error, TFOS_UNSUPPORTED,
-                              "%s: the model calls Python (tf.py_function or tf.numpy_function, op %s), which is not in "
-                              "a SavedModel. Write that part with ops of TensorFlow",
-                              about->folder, python_ops[i]);
+            return tfos__fail(
+                error, TFOS_UNSUPPORTED,
+                "%s: the model calls Python (tf.py_function or tf.numpy_function, op %s), which is not in "
+                "a SavedModel. Write that part with ops of TensorFlow",
+                about->folder, python_ops[i]);
         }
     }
     return TFOS_OK;
@@ -63,7 +64,8 @@ static tfos_status refuse_python(const tfos__saved_model *about, tfos_error *err
 static tfos_status look_for_variables(const tfos__saved_model *about, tfos_error *error)
 {
     char *path = NULL;
-    bool has_variables = tfos__saved_model_has_op(about, "VarHandleOp") || tfos__saved_model_has_op(about, "VariableV2");
+    bool has_variables =
+        tfos__saved_model_has_op(about, "VarHandleOp") || tfos__saved_model_has_op(about, "VariableV2");
     if (!has_variables) {
         return TFOS_OK;
     }
@@ -114,10 +116,11 @@ static tfos_status refuse_unknown(const tfos__tensorflow *tf, const tfos__saved_
     tfos_status status = tfos__model_each_field(bytes, look_at_op, &all, error);
     for (size_t i = 0; i < about->op_count && status == TFOS_OK; i++) {
         if (!all.known[i]) {
-            status = tfos__fail(error, TFOS_UNSUPPORTED,
-                                "%s: the model has an op %s that TensorFlow %s does not know: load the library that has "
-                                "it (setOpLibraries), or use the TensorFlow that the model was made with (%s)",
-                                about->folder, tfos__printable_text(about->ops[i]).text, tf->version, about->version);
+            status =
+                tfos__fail(error, TFOS_UNSUPPORTED,
+                           "%s: the model has an op %s that TensorFlow %s does not know: load the library that has "
+                           "it (setOpLibraries), or use the TensorFlow that the model was made with (%s)",
+                           about->folder, tfos__printable_text(about->ops[i]).text, tf->version, about->version);
         }
     }
     tf->TF_DeleteBuffer(list);
@@ -247,9 +250,9 @@ static void reset_run(const tfos__model *model, const tfos__binding *binding, ru
 
 static tfos_status begin_run(const tfos__model *model, const tfos__binding *binding, run *self, tfos_error *error)
 {
-    *self = (run){calloc(binding->input_count + 1, sizeof(TF_Output)), calloc(binding->input_count + 1, sizeof(void *)),
-                  calloc(binding->output_count + 1, sizeof(TF_Output)),
-                  calloc(binding->output_count + 1, sizeof(void *))};
+    *self =
+        (run){calloc(binding->input_count + 1, sizeof(TF_Output)), calloc(binding->input_count + 1, sizeof(void *)),
+              calloc(binding->output_count + 1, sizeof(TF_Output)), calloc(binding->output_count + 1, sizeof(void *))};
     if (self->inputs == NULL || self->input_values == NULL || self->outputs == NULL || self->output_values == NULL) {
         return tfos__fail_memory(error, (binding->input_count + binding->output_count) * sizeof(TF_Output));
     }
@@ -267,8 +270,7 @@ static tfos_status make_inputs(const tfos__model *model, const tfos__binding *bi
 {
     for (size_t i = 0; i < binding->input_count; i++) {
         const tfos__bound *input = &binding->inputs[i];
-        tfos_status status =
-            tfos__model_tensor_of(model->tf, input, rows, all_rows, &self->input_values[i], error);
+        tfos_status status = tfos__model_tensor_of(model->tf, input, rows, all_rows, &self->input_values[i], error);
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "input '%s', column '%s'", tfos__printable_text(input->spec->name).text,
                                tfos__printable_text(input->column).text);
@@ -327,8 +329,8 @@ static tfos_status make_results(const tfos__model *model, const tfos__binding *b
 {
     tfos_batch *batch = NULL;
     kept_tensors *kept = calloc(1, sizeof *kept + binding->output_count * sizeof kept->at[0]);
-    tfos_status status = kept != NULL ? tfos__batch_new(binding->results, &batch, error)
-                                      : tfos__fail_memory(error, sizeof *kept);
+    tfos_status status =
+        kept != NULL ? tfos__batch_new(binding->results, &batch, error) : tfos__fail_memory(error, sizeof *kept);
     if (kept != NULL) {
         *kept = (kept_tensors){.tf = model->tf, .count = binding->output_count};
         memcpy(kept->at, self->output_values, kept->count * sizeof kept->at[0]);

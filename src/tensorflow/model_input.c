@@ -140,7 +140,8 @@ static tfos_status fit_list(layout *self, const tfos__tensor_spec *spec, tfos_er
     if (known == 0 || have % known != 0) {
         return fail_size(known, have, "a multiple of ", error);
     }
-    if (!self->even[OUTER] && open > 1) { /* what is filled up at the end of a list must be the end of an outermost size */
+    if (!self->even[OUTER] &&
+        open > 1) { /* what is filled up at the end of a list must be the end of an outermost size */
         return fail_uneven(self, have, error);
     }
     self->dims[open] = have / known;
@@ -282,7 +283,8 @@ static tfos_status make_own(const tfos__tensorflow *tf, const layout *self, tfos
     int64_t all = 1;
     for (int i = 0; i < self->rank; i++) {
         if (__builtin_mul_overflow(all, self->dims[i], &all)) {
-            return tfos__fail(error, TFOS_LIMIT, "a tensor of the rows of a batch would be too large: lower batch_size");
+            return tfos__fail(error, TFOS_LIMIT,
+                              "a tensor of the rows of a batch would be too large: lower batch_size");
         }
     }
     size_t bytes = (size_t)all * self->width;
@@ -293,7 +295,7 @@ static tfos_status make_own(const tfos__tensorflow *tf, const layout *self, tfos
     }
     memset(memory, 0, bytes);
     tfos_status status = is_even(self) ? write_values(tf, self, dtype, memory, error)
-                                    : write_uneven(tf, self, dtype, rows, memory, error);
+                                       : write_uneven(tf, self, dtype, rows, memory, error);
     for (int64_t row = rows; status == TFOS_OK && rows > 0 && row < self->dims[0]; row++) {
         memcpy((uint8_t *)memory + (size_t)row * row_bytes, (uint8_t *)memory + (size_t)(rows - 1) * row_bytes,
                row_bytes);

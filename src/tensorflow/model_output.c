@@ -13,7 +13,8 @@ static tfos_status end_lists(tfos__vector *lists, int64_t count, int64_t length,
     TFOS_TRY(tfos__vector_reserve(lists, count, error));
     if (lists->view.layout == TFOS_LAYOUT_LIST) {
         if (count * length > TFOS__VECTOR_MAX) {
-            return tfos__fail(error, TFOS_LIMIT, "the results of a batch have %lld values, the limit is %lld: lower "
+            return tfos__fail(error, TFOS_LIMIT,
+                              "the results of a batch have %lld values, the limit is %lld: lower "
                               "batch_size",
                               (long long)(count * length), (long long)TFOS__VECTOR_MAX);
         }
@@ -33,8 +34,8 @@ static tfos_status put_texts(const tfos__tensorflow *tf, tfos__vector *to, const
                              tfos_error *error)
 {
     for (int64_t i = 0; i < count; i++) {
-        TFOS_TRY(tfos__vector_push_bytes(to, tf->TF_StringGetDataPointer(&from[i]), tf->TF_StringGetSize(&from[i]),
-                                         error));
+        TFOS_TRY(
+            tfos__vector_push_bytes(to, tf->TF_StringGetDataPointer(&from[i]), tf->TF_StringGetSize(&from[i]), error));
     }
     return TFOS_OK;
 }
@@ -52,8 +53,8 @@ static tfos_status put_values(const tfos__tensorflow *tf, tfos__vector *to, tfos
         return TFOS_OK;
     }
     TFOS_TRY(tfos__vector_reserve(to, count, error));
-    size_t bytes = dtype == TFOS__DTYPE_BOOL ? tfos__bitmap_bytes(count)
-                                             : (size_t)count * (size_t)tfos__type_width(form.type);
+    size_t bytes =
+        dtype == TFOS__DTYPE_BOOL ? tfos__bitmap_bytes(count) : (size_t)count * (size_t)tfos__type_width(form.type);
     memset(to->data.data, 0, bytes);
     TFOS_TRY(tfos__dtype_read(dtype, data, count, to->data.data, error));
     to->data.size = bytes;
@@ -127,10 +128,10 @@ tfos_status tfos__model_column_of(const tfos__tensorflow *tf, const tfos__bound 
         return put_lists(tf, column, dtype, tensor, rows, error);
     }
     if (column->child == NULL) {
-        return values == 1 ? put_values(tf, column, dtype, tensor, rows, error)
-                           : tfos__fail(error, TFOS_MISMATCH,
-                                        "the signature says one value a row, and the model gave %lld",
-                                        (long long)values);
+        return values == 1
+                   ? put_values(tf, column, dtype, tensor, rows, error)
+                   : tfos__fail(error, TFOS_MISMATCH, "the signature says one value a row, and the model gave %lld",
+                                (long long)values);
     }
     TFOS_TRY(check_length(column, values, error));
     TFOS_TRY(put_values(tf, column->child, dtype, tensor, rows * values, error));

@@ -1,4 +1,4 @@
-"""TFModel.transform: SavedModels on the rows of DataFrames, in processes beside the executors, against TensorFlow itself."""
+"""TFModel.transform: SavedModels on the rows of DataFrames, in processes beside the executors, against TensorFlow."""
 
 import contextlib
 import os
@@ -26,7 +26,8 @@ IDLE_MS = 2000
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.tfos.model.idle_ms": str(IDLE_MS), "spark.task.maxFailures": "2"}
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "2"}
+    conf["spark.tfos.model.idle_ms"] = str(IDLE_MS)
     with spark_context("local-cluster[2,1,1024]", tmp_path_factory.mktemp("spark"), conf=conf) as context:
         session = SparkSession(context)
         attach(session)
@@ -109,7 +110,8 @@ def test_rows_of_every_way(spark, frame, digits, images):
     folder, model = digits
     expected = model.predict(images, verbose=0)
     transform = model_of(folder, output_mapping={"0": "digit"}, keep_cols=["id"]).transform
-    for rows in (frame.repartition(3), frame.sort("id"), frame.cache(), transform(frame).drop("digit").join(frame, "id")):
+    joined = transform(frame).drop("digit").join(frame, "id")
+    for rows in (frame.repartition(3), frame.sort("id"), frame.cache(), joined):
         found = transform(rows)
         numpy.testing.assert_allclose(by_id(found.collect()), expected, atol=1e-5)
     frame.unpersist()

@@ -52,7 +52,7 @@ NUMBERS = ["uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint
 
 
 class Plain(tf.Module):
-    """Without variables, so that the one file is the whole model: what becomes of values on their way there and back."""
+    """Without variables, so that the one file is the whole model: what becomes of values there and back."""
 
     @of(*(([None], tf.as_dtype(name)) for name in NUMBERS))
     def numbers(self, *tensors):

@@ -379,10 +379,10 @@ static void test_a_row_that_has_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_row_has_its_result),    cmocka_unit_test(test_results_that_are_much_larger),
-        cmocka_unit_test(test_strangers_are_refused),      cmocka_unit_test(test_a_failure_is_told),
-        cmocka_unit_test(test_a_task_that_leaves),         cmocka_unit_test(test_a_task_that_is_interrupted),
-        cmocka_unit_test(test_a_server_that_is_killed),    cmocka_unit_test(test_a_row_that_has_no_room),
+        cmocka_unit_test(test_each_row_has_its_result), cmocka_unit_test(test_results_that_are_much_larger),
+        cmocka_unit_test(test_strangers_are_refused),   cmocka_unit_test(test_a_failure_is_told),
+        cmocka_unit_test(test_a_task_that_leaves),      cmocka_unit_test(test_a_task_that_is_interrupted),
+        cmocka_unit_test(test_a_server_that_is_killed), cmocka_unit_test(test_a_row_that_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

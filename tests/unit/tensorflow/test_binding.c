@@ -86,13 +86,11 @@ static void test_names(void **state)
     char expected[1024];
     char end[512];
     snprintf(end, sizeof end, result, "output_0");
-    snprintf(expected, sizeof expected,
-             "{\"columns\":{\"image\":{\"shape\":[4],\"cast\":\"float\"}},%s", end);
+    snprintf(expected, sizeof expected, "{\"columns\":{\"image\":{\"shape\":[4],\"cast\":\"float\"}},%s", end);
     expect_plan("{}", fields, expected);
     expect_plan("{\"signature\": \"serving_default\", \"inputs\": null}", fields, expected);
     snprintf(end, sizeof end, result, "digit");
-    snprintf(expected, sizeof expected, "{\"columns\":{\"x\":{\"shape\":[4],\"cast\":\"float\"}},%s",
-             end);
+    snprintf(expected, sizeof expected, "{\"columns\":{\"x\":{\"shape\":[4],\"cast\":\"float\"}},%s", end);
     expect_plan("{\"inputs\": {\"x\": \"image\"}, \"outputs\": {\"output_0\": \"digit\"}}", fields, expected);
     expect_plan("{\"inputs\": {\"x\": \"0\"}, \"outputs\": {\"0\": \"digit\"}}", fields, expected);
     expect_plan("{\"inputs\": {\"x\": \"serving_default_image:0\"}, \"outputs\": {\"0\": \"digit\"}}", fields,
@@ -158,11 +156,14 @@ static void test_shapes(void **state)
     char *found = plan_for("{\"signature\": \"shapes\"}", FIELD("a", ARRAY_OF("\"float\"")));
     helper_expect_in(found, "\"columns\":{\"a\":{\"shape\":[6],\"cast\":\"float\"}}");
     /* In the order of names; three dimensions are lists of lists, more are one list. */
-    helper_expect_in(found, "\"name\":\"rows\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\",\"containsNull\":true,\"elementType\":\"float\"");
-    helper_expect_in(found, "\"name\":\"same\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\",\"containsNull\":true,\"elementType\":{"
+    helper_expect_in(found, "\"name\":\"rows\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\","
+                            "\"containsNull\":true,\"elementType\":\"float\"");
+    helper_expect_in(found, "\"name\":\"same\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\","
+                            "\"containsNull\":true,\"elementType\":{"
                             "\"type\":\"array\"");
     helper_expect_in(found, "\"name\":\"sum\",\"nullable\":true,\"metadata\":{},\"type\":\"float\"");
-    helper_expect_in(found, "\"name\":\"wide\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\",\"containsNull\":true,\"elementType\":\"float\"");
+    helper_expect_in(found, "\"name\":\"wide\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\","
+                            "\"containsNull\":true,\"elementType\":\"float\"");
     free(found);
     found = plan_for("{\"signature\": \"ragged\"}",
                      FIELD("a", ARRAY_OF("\"integer\"")) "," FIELD("b", ARRAY_OF("\"string\"")));
@@ -176,9 +177,10 @@ static void test_shapes(void **state)
     free(found);
     expect_refusal("{\"signature\": \"any_rank\"}", FIELD("a", ARRAY_OF("\"float\"")), TFOS_UNSUPPORTED,
                    WORDS("output 'total' float32 []"));
-    found = plan_for("{\"signature\": \"any_rank\", \"outputs\": {\"same\": \"y\"}}",
-                     FIELD("a", ARRAY_OF("\"float\"")));
-    helper_expect_in(found, "\"name\":\"y\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\",\"containsNull\":true,\"elementType\":\"float\"");
+    found =
+        plan_for("{\"signature\": \"any_rank\", \"outputs\": {\"same\": \"y\"}}", FIELD("a", ARRAY_OF("\"float\"")));
+    helper_expect_in(found, "\"name\":\"y\",\"nullable\":true,\"metadata\":{},\"type\":{\"type\":\"array\","
+                            "\"containsNull\":true,\"elementType\":\"float\"");
     free(found);
     found = plan_for("{\"signature\": \"bytes_in\"}", FIELD("a", "\"binary\""));
     helper_expect_in(found, "\"columns\":{\"a\":{}}");

@@ -69,8 +69,7 @@ static tfos_status run(const char *order, const char *schema, const char *rows, 
     tfos__binding *binding = NULL;
     tfos_batch *results = NULL;
     tfos_batch *batch = batch_of(schema, rows);
-    tfos_status status =
-        tfos__binding_new(tfos__model_about(plain), order, tfos_batch_schema(batch), &binding, error);
+    tfos_status status = tfos__binding_new(tfos__model_about(plain), order, tfos_batch_schema(batch), &binding, error);
     status = status == TFOS_OK ? tfos__model_run(plain, binding, batch, &results, error) : status;
     tfos_batch_free(batch);
     if (status == TFOS_OK) {
@@ -120,23 +119,25 @@ static void expect_failure(const char *order, const char *schema, const char *ro
 
 /* ---- values ---- */
 
+#define WHOLE(name) COLUMN(name, "int64") ","
 #define NUMBERS                                                                                                        \
-    SCHEMA(COLUMN("a", "int32") "," COLUMN("b", "int64") "," COLUMN("c", "int32") "," COLUMN("d", "int64") ","                      \
-           COLUMN("e", "int64") "," COLUMN("f", "int32") "," COLUMN("g", "int64") "," COLUMN("h", "int64") ","                      \
-           COLUMN("i", "float") "," COLUMN("j", "double") "," COLUMN("k", "int64"))
+    SCHEMA(COLUMN("a", "int32") "," WHOLE("b") COLUMN("c", "int32") "," WHOLE("d") WHOLE("e")                          \
+               COLUMN("f", "int32") "," WHOLE("g") WHOLE("h")                                                          \
+                   COLUMN("i", "float") "," COLUMN("j", "double") "," COLUMN("k", "int64"))
 
 static void test_numbers(void **state)
 {
     (void)state;
-    expect_results("{\"signature\": \"numbers\"}", NUMBERS,
-                   "{\"a\":254,\"b\":-128,\"c\":65534,\"d\":-32768,\"e\":-7,\"f\":8,\"g\":4294967294,\"h\":"
-                   "9223372036854775806,\"i\":0.5,\"j\":2.5,\"k\":1}\n"
-                   "{\"a\":0,\"b\":126,\"c\":0,\"d\":1,\"e\":2,\"f\":3,\"g\":4,\"h\":5,\"i\":-1,\"j\":3,\"k\":16777215}\n",
-                   "{\"bfloat16\": 3.5, \"float16\": 1.5, \"float32\": 2.0, \"int8\": -127, \"int16\": -32767, \"int32\": "
-                   "-6, \"int64\": 9, \"uint8\": 255, \"uint16\": 65535, \"uint32\": 4294967295, \"uint64\": "
-                   "9223372036854775807}\n"
-                   "{\"bfloat16\": 4.0, \"float16\": 0.0, \"float32\": 16777216.0, \"int8\": 127, \"int16\": 2, \"int32\": 3, "
-                   "\"int64\": 4, \"uint8\": 1, \"uint16\": 1, \"uint32\": 5, \"uint64\": 6}\n");
+    expect_results(
+        "{\"signature\": \"numbers\"}", NUMBERS,
+        "{\"a\":254,\"b\":-128,\"c\":65534,\"d\":-32768,\"e\":-7,\"f\":8,\"g\":4294967294,\"h\":"
+        "9223372036854775806,\"i\":0.5,\"j\":2.5,\"k\":1}\n"
+        "{\"a\":0,\"b\":126,\"c\":0,\"d\":1,\"e\":2,\"f\":3,\"g\":4,\"h\":5,\"i\":-1,\"j\":3,\"k\":16777215}\n",
+        "{\"bfloat16\": 3.5, \"float16\": 1.5, \"float32\": 2.0, \"int8\": -127, \"int16\": -32767, \"int32\": "
+        "-6, \"int64\": 9, \"uint8\": 255, \"uint16\": 65535, \"uint32\": 4294967295, \"uint64\": "
+        "9223372036854775807}\n"
+        "{\"bfloat16\": 4.0, \"float16\": 0.0, \"float32\": 16777216.0, \"int8\": 127, \"int16\": 2, \"int32\": 3, "
+        "\"int64\": 4, \"uint8\": 1, \"uint16\": 1, \"uint32\": 5, \"uint64\": 6}\n");
 }
 
 static void test_numbers_that_do_not_fit(void **state)
@@ -158,15 +159,16 @@ static void test_numbers_that_do_not_fit(void **state)
 static void test_texts(void **state)
 {
     (void)state;
-    expect_results("{\"signature\": \"texts\", \"outputs\": {\"not_a\": \"n\", \"upper\": \"u\", \"joined\": \"j\", "
-                   "\"both\": \"b\"}}",
-                   SCHEMA(COLUMN("a", "bool") "," COLUMN("b", "string") "," FIXED("c", "string", "2")),
-                   "{\"a\":true,\"b\":\"a text that is too long to lie in a word\",\"c\":[\"x\",\"y\"]}\n"
-                   "{\"a\":false,\"b\":\"\",\"c\":[\"\",\"z\"]}\n",
-                   "{\"b\": [\"YSB0ZXh0IHRoYXQgaXMgdG9vIGxvbmcgdG8gbGllIGluIGEgd29yZA==\", "
-                   "\"YSB0ZXh0IHRoYXQgaXMgdG9vIGxvbmcgdG8gbGllIGluIGEgd29yZA==\"], \"j\": \"eHk=\", \"n\": false, \"u\": "
-                   "\"QSBURVhUIFRIQVQgSVMgVE9PIExPTkcgVE8gTElFIElOIEEgV09SRA==\"}\n"
-                   "{\"b\": [\"\", \"\"], \"j\": \"eg==\", \"n\": true, \"u\": \"\"}\n");
+    expect_results(
+        "{\"signature\": \"texts\", \"outputs\": {\"not_a\": \"n\", \"upper\": \"u\", \"joined\": \"j\", "
+        "\"both\": \"b\"}}",
+        SCHEMA(COLUMN("a", "bool") "," COLUMN("b", "string") "," FIXED("c", "string", "2")),
+        "{\"a\":true,\"b\":\"a text that is too long to lie in a word\",\"c\":[\"x\",\"y\"]}\n"
+        "{\"a\":false,\"b\":\"\",\"c\":[\"\",\"z\"]}\n",
+        "{\"b\": [\"YSB0ZXh0IHRoYXQgaXMgdG9vIGxvbmcgdG8gbGllIGluIGEgd29yZA==\", "
+        "\"YSB0ZXh0IHRoYXQgaXMgdG9vIGxvbmcgdG8gbGllIGluIGEgd29yZA==\"], \"j\": \"eHk=\", \"n\": false, \"u\": "
+        "\"QSBURVhUIFRIQVQgSVMgVE9PIExPTkcgVE8gTElFIElOIEEgV09SRA==\"}\n"
+        "{\"b\": [\"\", \"\"], \"j\": \"eg==\", \"n\": true, \"u\": \"\"}\n");
     expect_results("{\"signature\": \"bytes_in\"}", SCHEMA(COLUMN("a", "binary")), "{\"a\":\"AQIDBA==\"}\n",
                    "{\"sum\": 10}\n");
     expect_failure("{\"signature\": \"bytes_in\"}", SCHEMA(COLUMN("a", "binary")),
@@ -182,7 +184,8 @@ static void test_shapes(void **state)
     static const char *const expected = "{\"rows\": [6.0, 15.0], \"same\": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "
                                         "\"sum\": 21.0, \"wide\": [1.0, 2.0, 2.0, 4.0, 3.0, 6.0, 4.0, 8.0, 5.0, 10.0, "
                                         "6.0, 12.0]}\n";
-    expect_results("{\"signature\": \"shapes\"}", SCHEMA(FIXED("a", "float", "6")), "{\"a\":[1,2,3,4,5,6]}\n", expected);
+    expect_results("{\"signature\": \"shapes\"}", SCHEMA(FIXED("a", "float", "6")), "{\"a\":[1,2,3,4,5,6]}\n",
+                   expected);
     expect_results("{\"signature\": \"shapes\"}", SCHEMA(LIST("a", "double")), "{\"a\":[1,2,3,4,5,6]}\n", expected);
     expect_failure("{\"signature\": \"shapes\"}", SCHEMA(LIST("a", "float")),
                    "{\"a\":[1,2,3,4,5,6]}\n{\"a\":[1,2,3,4,5]}\n", TFOS_MISMATCH,
@@ -218,7 +221,8 @@ static void test_batches_of_a_fixed_size(void **state)
     expect_results("{\"signature\": \"three\"}", SCHEMA(FIXED("a", "float", "2")), "{\"a\":[1,2]}\n{\"a\":[3,4]}\n",
                    "{\"sum\": 3.0}\n{\"sum\": 7.0}\n");
     expect_results("{\"signature\": \"three\"}", SCHEMA(FIXED("a", "float", "2")),
-                   "{\"a\":[1,2]}\n{\"a\":[3,4]}\n{\"a\":[5,6]}\n", "{\"sum\": 3.0}\n{\"sum\": 7.0}\n{\"sum\": 11.0}\n");
+                   "{\"a\":[1,2]}\n{\"a\":[3,4]}\n{\"a\":[5,6]}\n",
+                   "{\"sum\": 3.0}\n{\"sum\": 7.0}\n{\"sum\": 11.0}\n");
 }
 
 /* ---- what goes wrong ---- */
@@ -230,9 +234,10 @@ static void test_failures(void **state)
                    TFOS_MISMATCH, "output 'shorter', column 'shorter': the model gave 1 results for 2 rows");
     expect_failure("{\"signature\": \"checked\"}", SCHEMA(FIXED("a", "float", "2")), "{\"a\":[1,200]}\n", TFOS_INVALID,
                    "too large for me");
-    expect_failure("{\"signature\": \"three\"}", "{\"fields\": [{\"name\": \"a\", \"type\": \"float\", \"shape\": "
-                   "[2], \"nullable\": true}]}", "{\"a\":null}\n", TFOS_MISMATCH,
-                   "row 0 of the batch has no value");
+    expect_failure("{\"signature\": \"three\"}",
+                   "{\"fields\": [{\"name\": \"a\", \"type\": \"float\", \"shape\": "
+                   "[2], \"nullable\": true}]}",
+                   "{\"a\":null}\n", TFOS_MISMATCH, "row 0 of the batch has no value");
 }
 
 static void test_models_that_cannot_run(void **state)

@@ -37,7 +37,8 @@ final class ModelFiles {
                 .append(file.getModificationTime())
                 .append('\n'));
         try {
-            byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.toString().getBytes(StandardCharsets.UTF_8));
+            byte[] bytes = text.toString().getBytes(StandardCharsets.UTF_8);
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(bytes);
             return String.format("%064x", new BigInteger(1, digest)).substring(0, DIGITS);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e); // every Java has SHA-256

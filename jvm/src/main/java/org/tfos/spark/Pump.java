@@ -6,8 +6,8 @@ import org.tfos.Native;
 import org.tfos.PumpSource;
 
 /**
- * Feeds the rows of one partition to the nodes of a cluster, or to a model, and takes their results; see tfos/feed.h. Calls wait as
- * long as it takes; they end with the status CANCELLED when the task is interrupted.
+ * Feeds the rows of one partition to the nodes of a cluster, or to a model, and takes their results; see tfos/feed.h.
+ * Calls wait as long as it takes; they end with the status CANCELLED when the task is interrupted.
  */
 final class Pump extends Handle {
     private final SparkRows rows; // it is used as long as this is

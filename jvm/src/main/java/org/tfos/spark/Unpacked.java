@@ -51,7 +51,7 @@ final class Unpacked {
         return folder(name, made -> unzip(file, made));
     }
 
-    /** A folder of this name, filled once. It is beside the command, and any number of tasks may ask for it at a time. */
+    /** A folder of this name, filled once, beside the command. Any number of tasks may ask for it at a time. */
     Path folder(String name, Filler filler) throws IOException {
         byte[] program = commandBytes();
         return inFirstFolder(name, folder -> {
