@@ -118,11 +118,10 @@ def test_every_page_is_run():
     assert {page for page in pages if BLOCK.search(text_of(page))} <= set(PAGES)
 
 
-def test_modules_that_are_still_to_come():
-    """The README names them, until they are there."""
-    paragraph = text_of("README.md").partition("**Still to come**: the modules ")[2].partition("\n\n")[0]
-    coming = [name for name in re.findall(r"`(\w+)`", paragraph) if name.islower()]
-    assert coming == [name for name in ("pipeline", "dfutil") if not find_spec(f"tensorflowonspark.{name}")]
+def test_modules_of_the_release():
+    """What programs of TensorFlowOnSpark import."""
+    names = ["TFCluster", "TFNode", "TFParallel", "TFSparkNode", "compat", "dfutil", "gpu_info", "pipeline", "util"]
+    assert [name for name in names if not find_spec(f"tensorflowonspark.{name}")] == []
 
 
 def test_demo():
