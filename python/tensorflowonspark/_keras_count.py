@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight", "auto")
 
 _OPTIONS = (
-    "give distributed() a weight, a function of the batch that counts what the loss divides by, or op='mean' to count "
+    "give a weight, a function of the batch that counts what the loss divides by, or op='mean' to count "
     "rows, or op='sum' to add gradients up"
 )
 
@@ -104,13 +104,35 @@ class Step:
         if self._op == "sum" and self._model.losses:
             raise ValueError(
                 "the loss is a sum over rows, and what regularizers add to it would be counted once for each worker: "
-                "use a loss that is a mean, or give distributed() op='sum' if that is meant"
+                "use a loss that is a mean, or give op='sum' if that is meant"
             )
 
 
 def _alike(losses: list[_Loss]) -> bool:
     """Whether one divisor can stand for all."""
     return len({each.masked for each in losses}) == 1 and all(each.divisor is not None for each in losses)
+
+
+# ---- what losses mean ----
+
+
+def op_of(model: Any) -> str:
+    """What the reductions of the losses mean: a mean over what all workers have, or a sum."""
+    reductions = {getattr(loss, "reduction", "sum_over_batch_size") for loss in losses_of(model)}
+    if reductions <= set(MEANS):
+        return "mean"
+    if reductions == {"sum"}:
+        return "sum"
+    raise ValueError(
+        f"the losses of this model have the reductions {sorted(map(str, reductions))}, and there is no one way to "
+        "merge their gradients: give op='mean' or op='sum', and a weight"
+    )
+
+
+def losses_of(model: Any) -> list[Any]:
+    import tensorflow as tf
+
+    return [loss for loss in tf.nest.flatten(getattr(model, "loss", None)) if loss is not None]
 
 
 # ---- what is added to losses ----

@@ -27,6 +27,47 @@ def build_optimizers(model: Any) -> None:
             optimizer.build(model.trainable_variables)
 
 
+def build(model: Any, data: list[Any]) -> None:
+    """Makes the variables of a model, its metrics and its optimizer, so that all workers can begin with the same."""
+    batch = _spec_of(data)
+    if batch is not None:
+        build_by(model, batch)
+    if not model.built:
+        raise ValueError(
+            "the model has no variables yet, and its data does not show their shapes: build it before fit, for example "
+            "by calling it on a batch"
+        )
+    build_optimizers(model)
+
+
+def build_by(model: Any, batch: Any) -> None:
+    """Makes the variables of a model and its metrics, as a batch like this would."""
+    if hasattr(model, "_symbolic_build"):
+        model._symbolic_build(data_batch=batch)
+    else:
+        _trace(model, batch)
+
+
+def _trace(model: Any, batch: Any) -> None:
+    """In tf_keras, variables of models and metrics are made when a step is traced first."""
+    import tensorflow as tf
+
+    def spec_of(each: Any) -> Any:
+        return each if isinstance(each, tf.TypeSpec) else tf.TensorSpec([None, *each.shape[1:]], each.dtype)
+
+    tf.function(model.test_step).get_concrete_function(tf.nest.map_structure(spec_of, batch))
+
+
+def _spec_of(data: list[Any]) -> Any:
+    """What a batch looks like; None: nobody knows before it is there."""
+    x, *rest = data
+    if hasattr(x, "element_spec"):
+        return x.element_spec
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return tuple(each for each in (x, *rest) if each is not None)
+    return None
+
+
 def broadcast(variables: list[Any], root: int = 0) -> None:
     """Variables have the values that they have on one worker."""
     assign_all(variables, collective.broadcast(values_of(variables), root))

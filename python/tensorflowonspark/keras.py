@@ -137,7 +137,7 @@ def _patched(keras: Any, weight: Any, op: str | None, accumulate: int, wire: str
         if getattr(model, "optimizer", None) is None:
             return original(model, *args, **options)  # which says what is missing
         strict = op is None and weight is None
-        chosen = op or ("mean" if weight is not None else _op_of(model))
+        chosen = op or ("mean" if weight is not None else _keras_count.op_of(model))
         merging = _keras_fit.Merging(chosen, weight, strict, accumulate, wire)
         return _fit(keras, model, original, inspect.signature(original).bind(model, *args, **options), merging)
 
@@ -191,7 +191,7 @@ class _First(Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         with self._fitting.local():
-            _build(self.model, self._data)
+            _keras_state.build(self.model, self._data)
         self._fitting.begin()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -226,60 +226,3 @@ def _with_ours(given: Any, fitting: _keras_fit.Fitting, data: list[Any]) -> Any:
         each.set_params(given.params)
     given.callbacks[:] = [ours[0], *listed, *ours[1:]]
     return given
-
-
-def _build(model: Any, data: list[Any]) -> None:
-    """Makes the variables of a model, its metrics and its optimizer, so that all workers can begin with the same."""
-    batch = _spec_of(data)
-    if batch is not None and hasattr(model, "_symbolic_build"):
-        model._symbolic_build(data_batch=batch)
-    elif batch is not None:
-        _trace(model, batch)
-    if not model.built:
-        raise ValueError(
-            "the model has no variables yet, and its data does not show their shapes: build it before fit, for example "
-            "by calling it on a batch"
-        )
-    _keras_state.build_optimizers(model)
-
-
-def _trace(model: Any, batch: Any) -> None:
-    """In tf_keras, variables of models and metrics are made when a step is traced first."""
-    import tensorflow as tf
-
-    def spec_of(each: Any) -> Any:
-        return each if isinstance(each, tf.TypeSpec) else tf.TensorSpec([None, *each.shape[1:]], each.dtype)
-
-    tf.function(model.test_step).get_concrete_function(tf.nest.map_structure(spec_of, batch))
-
-
-def _spec_of(data: list[Any]) -> Any:
-    """What a batch looks like; None: nobody knows before it is there."""
-    x, *rest = data
-    if hasattr(x, "element_spec"):
-        return x.element_spec
-    if hasattr(x, "shape") and hasattr(x, "dtype"):
-        return tuple(each for each in (x, *rest) if each is not None)
-    return None
-
-
-# ---- what gradients are ----
-
-
-def _op_of(model: Any) -> str:
-    """What the reductions of the losses mean: a mean over what all workers have, or a sum."""
-    reductions = {getattr(loss, "reduction", "sum_over_batch_size") for loss in _losses_of(model)}
-    if reductions <= set(_keras_count.MEANS):
-        return "mean"
-    if reductions == {"sum"}:
-        return "sum"
-    raise ValueError(
-        f"the losses of this model have the reductions {sorted(map(str, reductions))}, and there is no one way to "
-        "merge their gradients: give distributed() op='mean' or op='sum', and a weight"
-    )
-
-
-def _losses_of(model: Any) -> list[Any]:
-    import tensorflow as tf
-
-    return [loss for loss in tf.nest.flatten(getattr(model, "loss", None)) if loss is not None]
