@@ -1,0 +1,161 @@
+"""Whether what was exported can be run without Python, and does what the model does."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._export_graph import Functions, Variables
+from ._export_model import metric_variables, unchanged, value_of
+from ._export_ports import Port, Ports
+
+_log = logging.getLogger("tensorflowonspark")
+
+_PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunction")
+_ROWS = (4, 3)
+
+
+def _ops_of(function: Any) -> list[Any]:
+    """(type, name) of all ops of a function, and of those that it calls."""
+    definition = function.graph.as_graph_def()
+    inner = [node for each in definition.library.function for node in each.node_def]
+    return [(node.op, node.name) for node in (*definition.node, *inner)]
+
+
+def refuse_python(traced: dict[str, Any]) -> None:
+    """Raises where a graph calls back into this process."""
+    for signature, function in traced.items():
+        for kind, name in _ops_of(function):
+            if kind in _PYTHON_OPS:
+                raise ValueError(
+                    f"{signature!r} calls Python: the op {name} is a {kind}, of tf.py_function or tf.numpy_function, and "
+                    "there is no Python where the model is trained; compute it with ops of TensorFlow, or before rows "
+                    "are fed"
+                )
+
+
+def draws_unseen(traced: dict[str, Any]) -> bool:
+    """Whether training draws random numbers from a state that is in no variable: it cannot be compared, or resumed to
+    the bit."""
+    kinds = {kind for kind, _ in _ops_of(traced["train"])}
+    return bool(kinds & {"RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "Multinomial"})
+
+
+# ---- a batch ----
+
+
+def _made_up(port: Port, rows: int, random: np.random.Generator) -> Any:
+    """Values that nothing objects to, as a rule: they are numbers of words and classes, probabilities, pixels."""
+    dtype = port.spec.dtype
+    shape = [rows if at == 0 and size is None else 2 if size is None else size for at, size in enumerate(port.spec.shape)]
+    if dtype.name == "string":
+        return random.choice([b"a", b"b"], shape).astype(object)
+    if dtype.is_floating:
+        return random.uniform(0.1, 0.9, shape).astype(dtype.as_numpy_dtype)
+    return random.integers(0, 2, shape).astype(dtype.as_numpy_dtype)
+
+
+def _batches(ports: Ports, given: Any) -> list[dict[str, Any]]:
+    """Two batches of different sizes: made up, or of the rows that the caller has given."""
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    made = [{port.key: _made_up(port, rows, random) for port in ports.all()} for rows in _ROWS]
+    values = tf.nest.flatten(given) if isinstance(given, tuple) else []
+    values = [each for each in values if each is not None]
+    if values and not any(isinstance(each, tf.TypeSpec) for each in values) and len(values) == len(ports.all()):
+        whole = {port.key: np.asarray(each) for port, each in zip(ports.all(), values)}
+        whole = {port.key: whole[port.key].astype(port.spec.dtype.as_numpy_dtype) for port in ports.all()}
+        made = [whole, {key: value[: max(1, len(value) // 2)] for key, value in whole.items()}]
+    return [{key: tf.constant(value) for key, value in batch.items()} for batch in made]
+
+
+# ---- comparing ----
+
+
+def compare(model: Any, functions: Functions, variables: Variables, ports: Ports, folder: str, given: Any) -> None:
+    """Loads what was written, and does with it what Keras does with the model: a step, and sums of metrics."""
+    import tensorflow as tf
+
+    batches = _batches(ports, given)
+    every = [each for part in variables for each in part.values()]
+    bound = 1e-2 if any("16" in str(getattr(each, "compute_dtype", "")) for each in model._flatten_layers()) else 1e-4
+    with _quiet():
+        loaded = tf.saved_model.load(folder)
+    with unchanged(every):
+        _compare_sums(model, ports, loaded.signatures["evaluate"], batches)
+    if draws_unseen(functions.traced):
+        _log.warning("the model draws random numbers that no variable accounts for: a step of it was not compared")
+        return
+    with unchanged(every):
+        wanted_loss = _train(model, ports, batches[0])
+        wanted = {key: np.asarray(each) for key, each in variables.weights.items()}
+    found = loaded.signatures["train"](learning_rate=tf.constant(-1.0), **batches[0])
+    _expect("the loss of a step", wanted_loss, found["loss"], bound)
+    for key, value in wanted.items():
+        _expect(f"the weight {key[5:]} behind a step", value, loaded.weights[key], bound)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """TensorFlow warns that gradients of the model cannot be taken; they are in it."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _train(model: Any, ports: Ports, batch: dict[str, Any]) -> Any:
+    x, y, weight = (*ports.data(batch), None, None)[:3]
+    logs = model.train_on_batch(x, y, sample_weight=weight, return_dict=True)
+    return logs.get("loss", next(iter(logs.values())))
+
+
+def _expect(what: str, wanted: Any, found: Any, bound: float) -> None:
+    wanted, found = np.asarray(wanted, np.float64), np.asarray(found, np.float64)
+    if not np.allclose(found, wanted, rtol=bound, atol=bound, equal_nan=True):
+        at = np.unravel_index(np.argmax(np.abs(found - wanted)), wanted.shape)
+        raise RuntimeError(
+            f"what was exported does not do what the model does: {what} is {found[at]:.7g}, and {wanted[at]:.7g} in Keras. "
+            "Something in the model depends on what is not in its graph; check=False exports it all the same"
+        )
+
+
+def _compare_sums(model: Any, ports: Ports, evaluate: Any, batches: list[Any]) -> None:
+    """Metrics of two batches, each alone and added up, and one behind the other in Keras."""
+    import tensorflow as tf
+
+    sums = sum(evaluate(**batch)["metrics"].numpy() for batch in batches)
+    step = tf.function(lambda **given: model.test_step(ports.data(given)), reduce_retracing=True)
+    model.reset_metrics()
+    for batch in batches:
+        step(**batch)
+    variables = metric_variables(model)
+    begin = 0
+    for metric in model.metrics:
+        for variable in (each for each in variables if any(_is_of(each, one) for one in metric.variables)):
+            end = begin + variable.shape.num_elements()
+            if not np.allclose(sums[begin:end], np.ravel(variable), rtol=1e-3, atol=1e-4):
+                raise ValueError(
+                    f"the metric {_blamed(metric, variable)!r} does not add up over batches: its variable {variable.name} "
+                    f"is {np.ravel(variable)[:4]} behind two of them, and their sum is {sums[begin:end][:4]}. Batches of "
+                    "many workers can be told as sums alone: leave the metric out, and compute it from predictions"
+                )
+            begin = end
+
+
+def _is_of(value: Any, variable: Any) -> bool:
+    return value_of(variable) is value
+
+
+def _blamed(metric: Any, variable: Any) -> str:
+    """The metric of a variable, which may be one of several that Keras has put into one."""
+    for inner in getattr(metric, "metrics", ()):
+        if any(_is_of(variable, each) for each in inner.variables):
+            return inner.name
+    return metric.name
