@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._export_graph import Functions, Variables
-from ._export_model import metric_variables, unchanged, value_of
+from ._export_model import loss_trackers, metric_variables, unchanged, value_of
 from ._export_ports import Port, Ports
 
 _log = logging.getLogger("tensorflowonspark")
@@ -135,27 +135,20 @@ def _compare_sums(model: Any, ports: Ports, evaluate: Any, batches: list[Any]) -
     model.reset_metrics()
     for batch in batches:
         step(**batch)
+    losses = [value_of(each) for tracker in loss_trackers(model) for each in tracker.variables]
     variables = metric_variables(model)
-    begin = 0
-    for metric in model.metrics:
-        for variable in (each for each in variables if any(_is_of(each, one) for one in metric.variables)):
-            end = begin + variable.shape.num_elements()
-            if not np.allclose(sums[begin:end], np.ravel(variable), rtol=1e-3, atol=1e-4):
-                raise ValueError(
-                    f"the metric {_blamed(metric, variable)!r} does not add up over batches: its variable {variable.name} "
-                    f"is {np.ravel(variable)[:4]} behind two of them, and their sum is {sums[begin:end][:4]}. Batches of "
-                    "many workers can be told as sums alone: leave the metric out, and compute it from predictions"
-                )
-            begin = end
+    ends = np.cumsum([variable.shape.num_elements() for variable in variables])
+    for variable, part in zip(variables, np.split(sums, ends[:-1])):
+        value = np.ravel(variable)
+        if not any(variable is each for each in losses) and not np.allclose(part, value, rtol=1e-3, atol=1e-4):
+            raise ValueError(
+                f"the metric {_owner_of(model, variable)!r} does not add up over batches: its variable {variable.name} is "
+                f"{value[:4]} behind two of them, and their sum is {part[:4]}. Batches of many workers can be told as sums "
+                "alone: leave the metric out, and compute it from predictions"
+            )
 
 
-def _is_of(value: Any, variable: Any) -> bool:
-    return value_of(variable) is value
-
-
-def _blamed(metric: Any, variable: Any) -> str:
+def _owner_of(model: Any, variable: Any) -> str:
     """The metric of a variable, which may be one of several that Keras has put into one."""
-    for inner in getattr(metric, "metrics", ()):
-        if any(_is_of(variable, each) for each in inner.variables):
-            return inner.name
-    return metric.name
+    every = [each for metric in model.metrics for each in (*getattr(metric, "metrics", ()), metric)]
+    return next(each.name for each in every if any(value_of(one) is variable for one in each.variables))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import _keras_count, _keras_state, _ops
-from ._export_model import metric_variables, name_of, value_of
+from ._export_model import loss_trackers, metric_variables, name_of, value_of
 from ._export_ports import Ports, Side, outputs_of
 from ._keras_fit import Merging, rows_of
 from ._keras_gradients import Optimizers, optimizers_of, override
@@ -113,7 +113,13 @@ class Functions:
 
         self._model.reset_metrics()
         users = [_users_of(each) for each in self._metrics]
-        logs = take_step(data)
+        try:
+            logs = take_step(data)
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            raise ValueError(
+                f"{getattr(take_step, '__name__', 'a step')} of {type(self._model).__name__} cannot become a graph, in which "
+                f"tensors have no values yet; write it so that fit runs it without run_eagerly: {error}"
+            ) from error
         if not isinstance(logs, dict) or not logs:
             raise ValueError(
                 f"the step of {type(self._model).__name__} for {signature!r} returns {type(logs).__name__}, and a dict "
@@ -126,7 +132,7 @@ class Functions:
         loss = logs.get("loss", next(iter(logs.values())))
         told = {f"log_{name}": tf.cast(value, tf.float64) for name, value in means.items()}
         told |= {"loss": tf.cast(loss, tf.float32), "rows": tf.cast(rows_of(data), tf.int64)}
-        return told | {"metrics": self._added()}
+        return told | {"metrics": self._added(told["rows"])}
 
     def _names_of(self, changed: set[int]) -> list[str]:
         """Results of metrics whose variables were changed."""
@@ -137,11 +143,17 @@ class Functions:
                 names += list(result) if isinstance(result, dict) else [metric.name]
         return names
 
-    def _added(self) -> Any:
-        """What metrics have in their variables, one behind the other."""
+    def _added(self, rows: Any) -> Any:
+        """What metrics have in their variables, one behind the other. Losses of batches count for their rows: some
+        versions of Keras let each count for one where the rows of a batch are not known when it is traced."""
         import tensorflow as tf
 
-        parts = [tf.reshape(tf.cast(each.read_value(), tf.float64), [-1]) for each in self._metrics]
+        values = {id(each): tf.cast(each.read_value(), tf.float64) for each in self._metrics}
+        for tracker in loss_trackers(self._model):
+            total, count = id(value_of(tracker.total)), id(value_of(tracker.count))
+            by = tf.math.divide_no_nan(tf.cast(rows, tf.float64), values[count])
+            values[total], values[count] = values[total] * by, values[count] * by
+        parts = [tf.reshape(each, [-1]) for each in values.values()]
         return tf.concat(parts, 0) if parts else tf.zeros([0], tf.float64)
 
     def _results(self, metrics: Any) -> dict[str, Any]:

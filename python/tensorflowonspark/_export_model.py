@@ -7,6 +7,7 @@ attributes are what they were.
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,13 +59,12 @@ def _compile(model: Any, given: dict[str, Any]) -> None:
         _log.warning("jit_compile=True is left out of what is exported: sessions of TensorFlow compile nothing")
     if all(value is None for value in given.values()):
         _copy_optimizers(model)
-        model.jit_compile = False
-        model.run_eagerly = False
+        model.jit_compile = model.run_eagerly = False
+        model.train_function = model.test_function = None  # made with the optimizers of the caller
         return
     known = _compiled_with(model)
     wanted = {name: known.get(name) if value is None else value for name, value in given.items()}
-    if not isinstance(wanted["optimizer"], str):
-        wanted["optimizer"] = copy_of(model, wanted["optimizer"])
+    wanted["optimizer"] = copy_of(model, keras_of(model).optimizers.get(wanted["optimizer"]))
     model.compile(**wanted, jit_compile=False, run_eagerly=False)
 
 
@@ -98,6 +98,12 @@ def copy_of(model: Any, optimizer: Any) -> Any:
             f"{type(optimizer).__name__} of {type(optimizer).__module__} is no optimizer of Keras 3 or of tf_keras 2.11 "
             "and newer, which keep their state in variables that can be exported: use one of keras.optimizers"
         )
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if type(inner).__module__.startswith("tf_keras") and type(inner).__name__ == "Nadam":
+        raise ValueError(
+            f"{type(inner).__name__} of tf_keras counts its steps in Python, where a graph does not: use that of Keras "
+            "3, or another optimizer"
+        )
     try:
         made = type(optimizer).from_config(optimizer.get_config())
     except Exception as error:
@@ -107,11 +113,19 @@ def copy_of(model: Any, optimizer: Any) -> Any:
         ) from error
     if hasattr(made, "jit_compile"):
         made.jit_compile = False
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
     if getattr(optimizer, "built", getattr(inner, "_built", False)):
         made.build(getattr(inner, "_trainable_variables", None) or model.trainable_variables)
         _keras_state.assign_all(_keras_state.variables_of(made), _keras_state.variables_of(optimizer))
     return made
+
+
+def keras_of(model: Any) -> Any:
+    """The Keras that a model is of, which may be a class of the program's own."""
+    for kind in type(model).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in ("keras", "tf_keras"):
+            return sys.modules[package]
+    raise TypeError(f"expected a model of Keras, found {type(model).__name__}")
 
 
 # ---- variables ----
@@ -133,6 +147,14 @@ def name_of(variable: Any) -> str:
 def metric_variables(model: Any) -> list[Any]:
     found = [value_of(variable) for metric in model.metrics for variable in metric.variables]
     return list({id(each): each for each in found}.values())
+
+
+def loss_trackers(model: Any) -> list[Any]:
+    """The metrics in which Keras keeps the mean of the loss, and of that of each output."""
+    losses = getattr(model, "_compile_loss", None) or getattr(model, "compiled_loss", None)
+    found = [getattr(model, "_loss_tracker", None), *getattr(losses, "metrics", [])]
+    known = {id(each) for each in model.metrics}
+    return [each for each in found if id(each) in known]
 
 
 @contextlib.contextmanager

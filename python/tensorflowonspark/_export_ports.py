@@ -5,6 +5,7 @@ A name is the user's: the key of a dict, or that of a layer. Names that Keras ma
 several: `input`, `input_0`, `output_1`.
 """
 
+import keyword
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -191,6 +192,13 @@ def _numbered(kind: str, at: int, count: int) -> str:
     return kind if count == 1 else f"{kind}_{at}"
 
 
+def _key_of(name: str) -> str:
+    """A name as signatures may have it, whose names are those of arguments in Python."""
+    key = re.sub(r"\W", "_", name, flags=re.ASCII)
+    key = f"_{key}" if key[0].isdigit() else key
+    return f"{key}_" if keyword.iskeyword(key) else key
+
+
 def _side(form: Any, names: Sequence[str], renamed: dict[str, str]) -> Side:
     import tensorflow as tf
 
@@ -201,8 +209,7 @@ def _side(form: Any, names: Sequence[str], renamed: dict[str, str]) -> Side:
         if getattr(tensor, "sparse", False) or getattr(tensor, "ragged", False):
             raise ValueError(f"{name} is sparse or ragged: {_DENSE}")
         name = renamed.get(name, name)
-        key = re.sub(r"\W", "_", name)
-        key = f"_{key}" if key[0].isdigit() else key
+        key = _key_of(name)
         ports.append(Port(name, key, tf.TensorSpec(tensor.shape, tensor.dtype, key)))
     return Side(tf.nest.map_structure(lambda _: 0, form), ports)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from . import _keras_state
 from ._export_model import name_of, value_of
+from ._keras_gradients import optimizers_of
 
 _KEY = re.compile(r"(weights|optimizer)/(\d{4,})-(.*)/\.ATTRIBUTES/VARIABLE_VALUE")
 
@@ -52,11 +53,9 @@ def _found_in(reader: Any) -> dict[str, list[tuple[str, str]]]:
 
 
 def _state_of(model: Any) -> list[Any]:
-    from ._keras_gradients import optimizers_of
-
-    optimizers = optimizers_of(model)
-    if not optimizers:
+    if getattr(model, "optimizer", None) is None:
         raise ValueError("the model has no optimizer to load the state of: compile it, or leave optimizer=True out")
+    optimizers = optimizers_of(model)
     for each in optimizers:
         inner = getattr(each, "inner_optimizer", each)
         if not getattr(each, "built", getattr(inner, "_built", False)):
@@ -70,17 +69,19 @@ def _state_of(model: Any) -> list[Any]:
 def _matched(reader: Any, prefix: str, part: str, found: list[tuple[str, str]], variables: list[Any]) -> list[Any]:
     """[(variable, key)], by their order; names of layers differ between processes."""
     what = "the model" if part == "weights" else "its optimizer"
+    foreign = f"{prefix} is of another {'model' if part == 'weights' else 'optimizer'}"
     shapes = reader.get_variable_to_shape_map()
     for variable, (name, key) in zip(variables, found):
         if list(variable.shape) != shapes[key]:
             raise ValueError(
-                f"{prefix} is of another model: {name_of(variable)} of {what} is {list(variable.shape)}, and {name} in its "
-                f"place {shapes[key]}"
+                f"{foreign}: {name_of(variable)} of {what} is {list(variable.shape)}, and {name} in its place {shapes[key]}"
             )
-    if len(variables) != len(found):
-        more = name_of(variables[len(found)]) if len(variables) > len(found) else found[len(variables)][0]
-        where = f"{prefix} has no" if len(variables) > len(found) else f"{what} has no"
+    if len(variables) > len(found):
         raise ValueError(
-            f"{prefix} is of another model: it has {len(found)} variables of {part} and {what} {len(variables)}; {where} {more}"
+            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; it has no {name_of(variables[len(found)])}"
+        )
+    if len(variables) < len(found):
+        raise ValueError(
+            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; {what} has no {found[len(variables)][0]}"
         )
     return [(value_of(variable), key) for variable, (_, key) in zip(variables, found)]

@@ -14,14 +14,13 @@ is particular to it.
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from . import __version__, _export_check, _export_weights, _keras_count, _keras_state, _ops
 from ._export_graph import Functions, Variables, resources_of, variables_of
-from ._export_model import compiled
+from ._export_model import compiled, keras_of
 from ._export_ports import Ports, check_renamed, ports_of
 from ._keras_fit import Merging
 
@@ -72,6 +71,7 @@ def export(
     if op not in (None, "mean", "sum"):
         raise ValueError(f"op is 'mean' or 'sum', found {op!r}")
     _ops.check_wire(wire)
+    keras_of(model)
     path, renamed = os.fspath(path), dict(names or {})
     _refuse_folder(path, overwrite)
     more = {"loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
@@ -80,7 +80,7 @@ def export(
         _keras_state.build_by(model, ports.data({port.key: port.spec for port in ports.all()}))
         _keras_state.build_optimizers(model)
         merging = _merging(model, op, weight, wire) if distributed else None
-        functions = Functions(_keras_of(model), model, ports, merging, renamed)
+        functions = Functions(keras_of(model), model, ports, merging, renamed)
         _export_check.refuse_python(functions.traced)
         check_renamed(renamed, [*ports.all(), *functions.outputs.ports])
         variables = variables_of(model, functions.traced)
@@ -107,15 +107,6 @@ def load_weights(model: Any, checkpoint: Any, optimizer: bool = False) -> None:
 # ---- parts of an export ----
 
 
-def _keras_of(model: Any) -> Any:
-    """The Keras that a model is of, which may be a class of the program's own."""
-    for kind in type(model).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if package in ("keras", "tf_keras"):
-            return sys.modules[package]
-    raise TypeError(f"expected a model of Keras, found {type(model).__name__}")
-
-
 def _merging(model: Any, op: str | None, weight: Any, wire: str) -> Merging:
     strict = op is None and weight is None
     chosen = op or ("mean" if weight is not None else _keras_count.op_of(model))
@@ -130,7 +121,7 @@ def _describe(
 
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
-    keras = _keras_of(model)
+    keras = keras_of(model)
     return {
         "contract": CONTRACT,
         "made_by": {"tfos": __version__, keras.__name__: keras.__version__, "tensorflow": tf.__version__},
