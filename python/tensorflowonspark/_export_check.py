@@ -30,9 +30,9 @@ def refuse_python(traced: dict[str, Any]) -> None:
         for kind, name in _ops_of(function):
             if kind in _PYTHON_OPS:
                 raise ValueError(
-                    f"{signature!r} calls Python: the op {name} is a {kind}, of tf.py_function or tf.numpy_function, and "
-                    "there is no Python where the model is trained; compute it with ops of TensorFlow, or before rows "
-                    "are fed"
+                    f"{signature!r} calls Python: the op {name} is a {kind}, of tf.py_function or tf.numpy_function, "
+                    "and there is no Python where the model is trained; compute it with ops of TensorFlow, or before "
+                    "rows are fed"
                 )
 
 
@@ -49,7 +49,8 @@ def draws_unseen(traced: dict[str, Any]) -> bool:
 def _made_up(port: Port, rows: int, random: np.random.Generator) -> Any:
     """Values that nothing objects to, as a rule: they are numbers of words and classes, probabilities, pixels."""
     dtype = port.spec.dtype
-    shape = [rows if at == 0 and size is None else 2 if size is None else size for at, size in enumerate(port.spec.shape)]
+    any_size = [rows, *[2] * len(port.spec.shape)]
+    shape = [size or other for size, other in zip(port.spec.shape, any_size)]
     if dtype.name == "string":
         return random.choice([b"a", b"b"], shape).astype(object)
     if dtype.is_floating:
@@ -121,8 +122,8 @@ def _expect(what: str, wanted: Any, found: Any, bound: float) -> None:
     if not np.allclose(found, wanted, rtol=bound, atol=bound, equal_nan=True):
         at = np.unravel_index(np.argmax(np.abs(found - wanted)), wanted.shape)
         raise RuntimeError(
-            f"what was exported does not do what the model does: {what} is {found[at]:.7g}, and {wanted[at]:.7g} in Keras. "
-            "Something in the model depends on what is not in its graph; check=False exports it all the same"
+            f"what was exported does not do what the model does: {what} is {found[at]:.7g}, and {wanted[at]:.7g} in "
+            "Keras. Something in the model depends on what is not in its graph; check=False exports it all the same"
         )
 
 
@@ -142,9 +143,9 @@ def _compare_sums(model: Any, ports: Ports, evaluate: Any, batches: list[Any]) -
         value = np.ravel(variable)
         if not any(variable is each for each in losses) and not np.allclose(part, value, rtol=1e-3, atol=1e-4):
             raise ValueError(
-                f"the metric {_owner_of(model, variable)!r} does not add up over batches: its variable {variable.name} is "
-                f"{value[:4]} behind two of them, and their sum is {part[:4]}. Batches of many workers can be told as sums "
-                "alone: leave the metric out, and compute it from predictions"
+                f"the metric {_owner_of(model, variable)!r} does not add up over batches: its variable {variable.name} "
+                f"is {value[:4]} behind two of them, and their sum is {part[:4]}. Batches of many workers can be told "
+                "as sums alone: leave the metric out, and compute it from predictions"
             )
 
 

@@ -1,8 +1,8 @@
 """The functions of an exported model, one for each signature, and the object that has all their variables.
 
-Steps are those of Keras, `train_step` and `test_step` of the model, so whatever these do is in the graph: masks, weights
-of losses, regularizers, scales of losses, metrics. Metrics begin anew in each step; what is in their variables behind it
-is what the batch adds to them, and sums of that are what `results` makes results of.
+Steps are those of Keras, `train_step` and `test_step` of the model, so whatever these do is in the graph: masks,
+weights of losses, regularizers, scales of losses, metrics. Metrics begin anew in each step; what is in their variables
+behind it is what the batch adds to them, and sums of that are what `results` makes results of.
 """
 
 import contextlib
@@ -117,8 +117,8 @@ class Functions:
             logs = take_step(data)
         except (AttributeError, NotImplementedError, TypeError) as error:
             raise ValueError(
-                f"{getattr(take_step, '__name__', 'a step')} of {type(self._model).__name__} cannot become a graph, in which "
-                f"tensors have no values yet; write it so that fit runs it without run_eagerly: {error}"
+                f"{getattr(take_step, '__name__', 'a step')} of {type(self._model).__name__} cannot become a graph, in "
+                f"which tensors have no values yet; write it so that fit runs it without run_eagerly: {error}"
             ) from error
         if not isinstance(logs, dict) or not logs:
             raise ValueError(

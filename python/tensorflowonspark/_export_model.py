@@ -50,8 +50,8 @@ def _restore(model: Any, attributes: dict[str, Any]) -> None:
 def _compile(model: Any, given: dict[str, Any]) -> None:
     if not model.built or not model.weights:
         raise ValueError(
-            f"{type(model).__name__} has no variables yet: call it on a batch, or give its first layer the shape of its "
-            "input, before it is exported"
+            f"{type(model).__name__} has no variables yet: call it on a batch, or give its first layer the shape of "
+            "its input, before it is exported"
         )
     if getattr(model, "optimizer", None) is None and given["optimizer"] is None:
         raise ValueError("there is no optimizer: compile the model, or give export() an optimizer and a loss")
@@ -95,8 +95,8 @@ def copy_of(model: Any, optimizer: Any) -> Any:
     """Another optimizer of the same kind and state."""
     if "legacy" in type(optimizer).__module__ or not hasattr(optimizer, "build"):
         raise ValueError(
-            f"{type(optimizer).__name__} of {type(optimizer).__module__} is no optimizer of Keras 3 or of tf_keras 2.11 "
-            "and newer, which keep their state in variables that can be exported: use one of keras.optimizers"
+            f"{type(optimizer).__name__} of {type(optimizer).__module__} is no optimizer of Keras 3 or of tf_keras "
+            "2.11 and newer, which keep their state in variables that can be exported: use one of keras.optimizers"
         )
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if type(inner).__module__.startswith("tf_keras") and type(inner).__name__ == "Nadam":

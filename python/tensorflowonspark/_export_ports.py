@@ -231,7 +231,9 @@ def check_renamed(renamed: dict[str, str], ports: list[Port]) -> None:
     have = {port.name for port in ports}
     unknown = [name for name, new in renamed.items() if new not in have]
     if unknown:
-        raise ValueError(f"names= says how {unknown[0]!r} is to be called, which there is not; there are {sorted(have)}")
+        raise ValueError(
+            f"names= says how {unknown[0]!r} is to be called, which there is not; there are {sorted(have)}"
+        )
 
 
 # ---- labels ----
@@ -289,7 +291,8 @@ def _label_spec(name: str, loss: Any, output: Any) -> Any:
     module = "keras" if isinstance(loss, str) else getattr(loss, "__module__", type(loss).__module__)
     if module.partition(".")[0] not in ("keras", "tf_keras"):
         raise ValueError(
-            f"what labels the loss {called!r} of {name} is given is not known: give export() a batch=(x, y) that shows it"
+            f"what labels the loss {called!r} of {name} is given is not known: give export() a batch=(x, y) that shows "
+            "it"
         )
     if called.lower() in _SPARSE_LABELS:
         return tf.TensorSpec(output.shape[:-1], tf.int64)

@@ -16,7 +16,8 @@ def load(model: Any, path: str, optimizer: bool) -> None:
     found = _found_in(reader)
     if not found["weights"]:
         raise ValueError(
-            f"{prefix} has no weights of a model that native.export has written; tf.train.list_variables shows what it has"
+            f"{prefix} has no weights of a model that native.export has written; tf.train.list_variables shows what it "
+            "has"
         )
     pairs = _matched(reader, prefix, "weights", found["weights"], model.weights)
     if optimizer:
@@ -74,14 +75,17 @@ def _matched(reader: Any, prefix: str, part: str, found: list[tuple[str, str]], 
     for variable, (name, key) in zip(variables, found):
         if list(variable.shape) != shapes[key]:
             raise ValueError(
-                f"{foreign}: {name_of(variable)} of {what} is {list(variable.shape)}, and {name} in its place {shapes[key]}"
+                f"{foreign}: {name_of(variable)} of {what} is {list(variable.shape)}, and {name} in its place "
+                f"{shapes[key]}"
             )
     if len(variables) > len(found):
         raise ValueError(
-            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; it has no {name_of(variables[len(found)])}"
+            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; it has no "
+            f"{name_of(variables[len(found)])}"
         )
     if len(variables) < len(found):
         raise ValueError(
-            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; {what} has no {found[len(variables)][0]}"
+            f"{foreign}: it has {len(found)} variables and {what} {len(variables)}; {what} has no "
+            f"{found[len(variables)][0]}"
         )
     return [(value_of(variable), key) for variable, (_, key) in zip(variables, found)]

@@ -6,10 +6,10 @@
     …                                                  # trained, into checkpoints
     native.load_weights(model, "checkpoints")
 
-What is exported has steps of training and evaluation as signatures, and all variables that they use: weights, seeds, and
-the state of the optimizer. A session of TensorFlow loads it, feeds batches, and saves and restores by the names that
-`saver_def` has. The contract is in docs/design.md, "Trainable models"; `assets.extra/tfos.json` of each model says what
-is particular to it.
+What is exported has steps of training and evaluation as signatures, and all variables that they use: weights, seeds,
+and the state of the optimizer. A session of TensorFlow loads it, feeds batches, and saves and restores by the names
+that `saver_def` has. The contract is in docs/design.md, "Trainable models"; `assets.extra/tfos.json` of each model says
+what is particular to it.
 """
 
 import json
@@ -97,7 +97,8 @@ def load_weights(model: Any, checkpoint: Any, optimizer: bool = False) -> None:
 
     checkpoint   what a checkpoint is called ("checkpoints/ckpt-100"), or a folder with checkpoints, of which the newest
                  is taken, or a folder that `export` or the trainer has written
-    optimizer    the state of the optimizer, too, which must be built: `model.optimizer.build(model.trainable_variables)`
+    optimizer    the state of the optimizer, too, which must be built:
+                 `model.optimizer.build(model.trainable_variables)`
 
     Raises ValueError if it is of another model, and changes nothing then.
     """

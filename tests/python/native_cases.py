@@ -40,7 +40,12 @@ def _batch(kind, random, rows):
         return {"input": numbers, "label": random.integers(0, 2, (rows, 1)).astype("float32")}
     if kind == "people":
         age = random.uniform(0, 1, (rows, 1)).astype("float32")
-        return {"face": numbers, "name": random.integers(0, WORDS, (rows, 4)).astype("int32"), "kind": classes, "age": age}
+        return {
+            "face": numbers,
+            "name": random.integers(0, WORDS, (rows, 4)).astype("int32"),
+            "kind": classes,
+            "age": age,
+        }
     return {"input": numbers, "label": classes}
 
 

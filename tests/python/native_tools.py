@@ -45,7 +45,9 @@ class Session:
         """{key: value}, as they are in a checkpoint."""
         reader = tf.train.load_checkpoint(self.save(folder / "look"))
         ends = "/.ATTRIBUTES/VARIABLE_VALUE"
-        return {key.removesuffix(ends): reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if ends in key}
+        return {
+            key.removesuffix(ends): reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if ends in key
+        }
 
     def close(self):
         self._session.close()

@@ -1,4 +1,4 @@
-"""Models that are exported to be trained without Python: loaded as a program in C loads them, and compared with Keras."""
+"""Models that are exported to be trained without Python: loaded as a program in C does it, and compared with Keras."""
 
 import importlib
 import json
@@ -55,7 +55,7 @@ def train_in_keras(model, case, batches):
 
 
 def evaluate_in_keras(model, case, batches):
-    """Batches differ in size, and are evaluated one by one; but Keras lets losses of several outputs count alike then."""
+    """Batches differ in size, and are evaluated one by one; Keras lets losses of several outputs count alike then."""
     whole = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
 
     def dataset(batches):
@@ -264,7 +264,9 @@ def test_weights_come_back(tmp_path, exported):
     close(part(found, "optimizer"), state_of(model))
     fresh = case.make(keras)
     native.load_weights(fresh, folder)  # what was exported
-    np.testing.assert_array_equal(fresh.weights[0], tf.train.load_checkpoint(_variables(folder)).get_tensor(_first(folder)))
+    np.testing.assert_array_equal(
+        fresh.weights[0], tf.train.load_checkpoint(_variables(folder)).get_tensor(_first(folder))
+    )
 
 
 def _variables(folder):
@@ -280,7 +282,7 @@ def _seed_key(prefix):
 
 
 def test_checkpoint_of_another_model(tmp_path, exported):
-    folder, _, model, case = exported
+    folder, _, _, case = exported
     keras = load("keras")
     other = native_cases.dense(keras)
     before = [np.asarray(each) for each in other.weights]
@@ -298,7 +300,9 @@ def test_checkpoint_of_another_model(tmp_path, exported):
     with pytest.raises(ValueError, match="has no variables yet"):
         native.load_weights(clone, folder, optimizer=True)
     clone.optimizer.build(clone.trainable_variables)
-    with pytest.raises(ValueError, match="another optimizer: it has 12 variables and its optimizer 2; its optimizer has no adam"):
+    with pytest.raises(
+        ValueError, match="another optimizer: it has 12 variables and its optimizer 2; its optimizer has no adam"
+    ):
         native.load_weights(clone, folder, optimizer=True)
     with pytest.raises(FileNotFoundError, match="there is no checkpoint at"):
         native.load_weights(other, tmp_path / "nothing")
@@ -322,7 +326,9 @@ def test_serving_with_trained_weights(tmp_path, exported):
         (copy / "variables").mkdir()
         session.save(copy / "variables" / "variables")
     loaded = tf.saved_model.load(str(copy))
-    np.testing.assert_array_equal(loaded.signatures["serving_default"](input=tf.constant(batches[0]["input"]))["output"], wanted)
+    np.testing.assert_array_equal(
+        loaded.signatures["serving_default"](input=tf.constant(batches[0]["input"]))["output"], wanted
+    )
     with Session(copy) as session:
         assert session.signatures == {"serving_default"}
         np.testing.assert_array_equal(session.run("serving_default", input=batches[0]["input"])["output"], wanted)
@@ -335,7 +341,11 @@ def test_serving_with_trained_weights(tmp_path, exported):
 
 def test_names(tmp_path, exported):
     _, seen, _, _ = exported
-    assert [[port["name"] for port in seen[side]] for side in ("inputs", "labels", "outputs")] == [["input"], ["label"], ["output"]]
+    assert [[port["name"] for port in seen[side]] for side in ("inputs", "labels", "outputs")] == [
+        ["input"],
+        ["label"],
+        ["output"],
+    ]
     keras = load("keras")
     model = native_cases.people(keras)
     loss = {"kind": native_cases.logits(keras), "age": "mse"}
@@ -344,7 +354,7 @@ def test_names(tmp_path, exported):
     assert [port["name"] for port in seen["inputs"]] == ["pixels of a face", "name"]
     assert [port["key"] for port in seen["inputs"]] == ["pixels_of_a_face", "name"]
     assert [port["name"] for port in seen["labels"]] == [port["name"] for port in seen["outputs"]] == ["class", "age"]
-    with pytest.raises(ValueError, match="an input is called|a label is called 'face', and so is an input"):
+    with pytest.raises(ValueError, match="a label is called 'face', and so is an input"):
         native.export(model, "adam", loss, path=tmp_path / "again", names={"age": "face"})
     with pytest.raises(ValueError, match="names= says how 'size' is to be called, which there is not"):
         native.export(model, "adam", loss, path=tmp_path / "again", names={"size": "sizes"}, distributed=False)
@@ -416,7 +426,9 @@ def test_together(tmp_path):
         compile_as(keras, model, case.compiled)
         each = [case.batches(rows, seed=rank) for rank, rows in enumerate(ROWS_OF)]
         both = [[one[step] for one in each if step < len(one)] for step in range(3)]
-        train_in_keras(model, case, [{key: np.concatenate([one[key] for one in step]) for key in step[0]} for step in both])
+        train_in_keras(
+            model, case, [{key: np.concatenate([one[key] for one in step]) for key in step[0]} for step in both]
+        )
         close(first[name]["weights"], model.weights)
         close(first[name]["optimizer"], state_of(model))
     found = [each[names[2]] for each in (first, second)]
@@ -488,13 +500,21 @@ REFUSED = {
     "no sum": (_one, {"metrics": [_largest]}, "the metric 'largest' does not add up over batches"),
     "own loss": (_one, {"loss": lambda y, p: tf.square(y - p)}, "what labels the loss '<lambda>' of output is given"),
     "no batch": (native_cases.own, {}, "Own does not say what it is given"),
-    "not built": (lambda keras: keras.Sequential([keras.layers.Dense(1)]), {}, "has no variables yet: call it on a batch"),
+    "not built": (
+        lambda keras: keras.Sequential([keras.layers.Dense(1)]),
+        {},
+        "has no variables yet: call it on a batch",
+    ),
     "batch": (_one, {"batch": BATCH[0]}, "batch is a tuple"),
     "no optimizer": (_one, {"optimizer": None}, "there is no optimizer: compile the model"),
     "wire": (_one, {"wire": "int8"}, "wire is 'float32'"),
     "op": (_one, {"op": "median"}, "op is 'mean' or 'sum'"),
     "eager": (_fails_in_a_graph, {"distributed": False}, "train_step of Eager cannot become a graph"),
-    "whole batch": (_one, {"loss": lambda y, p: tf.reduce_mean(p), "batch": BATCH}, "a loss gives one number for the whole"),
+    "whole batch": (
+        _one,
+        {"loss": lambda y, p: tf.reduce_mean(p), "batch": BATCH},
+        "a loss gives one number for the whole",
+    ),
 }
 
 
