@@ -10,6 +10,7 @@ import numpy as np
 from ._export_graph import Functions, Variables
 from ._export_model import loss_trackers, metric_variables, unchanged, value_of
 from ._export_ports import Port, Ports
+from ._keras_count import layers_of
 
 _log = logging.getLogger("tensorflowonspark")
 
@@ -82,7 +83,7 @@ def compare(model: Any, functions: Functions, variables: Variables, ports: Ports
 
     batches = _batches(ports, given)
     every = [each for part in variables for each in part.values()]
-    bound = 1e-2 if any("16" in str(getattr(each, "compute_dtype", "")) for each in model._flatten_layers()) else 1e-4
+    bound = 1e-2 if any("16" in str(getattr(each, "compute_dtype", "")) for each in layers_of(model)) else 1e-4
     with _quiet():
         loaded = tf.saved_model.load(folder)
     with unchanged(every):
@@ -113,6 +114,7 @@ def _quiet() -> Iterator[None]:
 
 def _train(model: Any, ports: Ports, batch: dict[str, Any]) -> Any:
     x, y, weight = (*ports.data(batch), None, None)[:3]
+    model.reset_metrics()
     logs = model.train_on_batch(x, y, sample_weight=weight, return_dict=True)
     return logs.get("loss", next(iter(logs.values())))
 

@@ -93,6 +93,8 @@ class Functions:
         try:
             with _keras_count.listening(self._keras):
                 return self._traced(lambda **given: self._train_together(merging, optimizers, given), specs)
+        except ValueError as error:
+            raise ValueError(f"{error}; or distributed=False, which leaves out the step of many workers") from error
         finally:
             optimizers.release()
 

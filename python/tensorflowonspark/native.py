@@ -175,8 +175,12 @@ def _write(folder: str, model: Any, functions: Functions, variables: Variables, 
 def _refuse_folder(path: str, overwrite: bool) -> None:
     import tensorflow as tf
 
-    if tf.io.gfile.exists(path) and (not tf.io.gfile.isdir(path) or tf.io.gfile.listdir(path)) and not overwrite:
+    if not tf.io.gfile.exists(path) or (tf.io.gfile.isdir(path) and not tf.io.gfile.listdir(path)):
+        return
+    if not overwrite:
         raise FileExistsError(f"{path} is there already: give another path, or overwrite=True")
+    if not tf.io.gfile.exists(os.path.join(path, "saved_model.pb")):
+        raise FileExistsError(f"{path} is no SavedModel, and is not overwritten: remove it, or give another path")
 
 
 def _place(folder: str, path: str, overwrite: bool) -> None:
