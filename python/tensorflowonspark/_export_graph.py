@@ -6,6 +6,7 @@ behind it is what the batch adds to them, and sums of that are what `results` ma
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -265,17 +266,18 @@ class Variables(NamedTuple):
     optimizer: dict[str, Any]
     metrics: dict[str, Any]
 
-    def module(self, functions: list[Any], resources: list[Any]) -> Any:
-        """What TensorFlow saves: has all variables of these functions."""
+    def module(self, resources: list[Any], functions: list[Any] | None = None) -> Any:
+        """What TensorFlow saves: has all variables, or those that these functions use. The token is always among all,
+        so that checkpoints of one worker alone and of many are alike."""
         import tensorflow as tf
 
         module = tf.Module()
-        used = {id(handle) for function in functions for handle, _ in function.graph.captures}
+        used = {id(handle) for function in functions or () for handle, _ in function.graph.captures}
         for name, variables in self._asdict().items():
-            if name == "weights" or any(id(each.handle) in used for each in variables.values()):
+            if functions is None or name == "weights" or any(id(each.handle) in used for each in variables.values()):
                 setattr(module, name, variables)
         module.resources = resources
-        if id(_ops.token().handle) in used:
+        if functions is None:
             module.token = _ops.token()
         return module
 
@@ -291,7 +293,8 @@ def variables_of(model: Any, traced: dict[str, Any]) -> Variables:
 
 
 def _key(at: int, variable: Any) -> str:
-    return f"{at:04d}-{name_of(variable)}"
+    """Without the numbers that Keras puts behind names, so that checkpoints fit another export of the same model."""
+    return f"{at:04d}-{re.sub(r'_[0-9]+(?=/|_|$)', '', name_of(variable))}"
 
 
 def resources_of(model: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import __version__, _export_check, _export_weights, _keras_count, _keras_state, _ops
 from ._export_graph import Functions, Variables, resources_of, variables_of
-from ._export_model import compiled, keras_of
+from ._export_model import compiled, keras_of, name_of
 from ._export_ports import Ports, check_renamed, ports_of
 from ._keras_fit import Merging
 
@@ -147,7 +147,7 @@ def _describe(
 
 def _describe_variables(variables: Variables) -> dict[str, Any]:
     return {
-        part: [{"name": key[5:], "dtype": each.dtype.name, "shape": list(each.shape)} for key, each in found.items()]
+        part: [{"name": name_of(each), "dtype": each.dtype.name, "shape": list(each.shape)} for each in found.values()]
         for part, found in variables._asdict().items()
     }
 
@@ -158,11 +158,11 @@ def _write(folder: str, model: Any, functions: Functions, variables: Variables, 
 
     resources = resources_of(model)
     serving = {"serving_default": functions.traced["serving_default"]}
-    for place, signatures in ((folder, functions.traced), (os.path.join(folder, SERVING), serving)):
-        module = variables.module(list(signatures.values()), resources)
-        # Gradients of steps are in them; nobody takes those of a step.
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=place != folder)
-        tf.saved_model.save(module, place, signatures=signatures, options=options)
+    # Gradients of steps are in them; nobody takes those of a step.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(variables.module(resources), folder, signatures=functions.traced, options=options)
+    module = variables.module(resources, list(serving.values()))
+    tf.saved_model.save(module, os.path.join(folder, SERVING), signatures=serving)
     os.makedirs(os.path.join(folder, os.path.dirname(DESCRIPTION)), exist_ok=True)
     with open(os.path.join(folder, DESCRIPTION), "w", encoding="utf-8") as file:
         json.dump(description, file, indent=1)

@@ -234,6 +234,24 @@ def test_resume_is_exact(tmp_path, exported):
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
+def test_checkpoint_of_another_export(tmp_path, exported):
+    """The same model, made anew: Keras gives its layers other names. Here for one worker alone."""
+    folder, seen, _, case = exported
+    keras = load("keras")
+    options = case.compiled | {"optimizer": keras.optimizers.Adam(0.01)}
+    other = native.export(case.make(keras), path=tmp_path / "other", **options, distributed=False, check=False)
+    assert seen["variables"]["weights"][0]["name"] != other["variables"]["weights"][0]["name"]
+    with Session(folder) as session:
+        session.train(case.batches()[0])
+        prefix, wanted = session.save(tmp_path / "ckpt-1"), session.variables(tmp_path)
+    with Session(tmp_path / "other") as session:
+        session.restore(prefix)
+        found = session.variables(tmp_path)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
+
+
 def test_learning_rate(tmp_path, exported):
     folder, _, _, case = exported
     [batch] = case.batches([4])
