@@ -261,6 +261,6 @@ def optimizers(keras):
     return made
 
 
-DAILY = ("schedule", "ema", "clip", "scale", "accumulation")
-REST = ("sgd", "amsgrad", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "ftrl", "lion", "adafactor")
-REST += ("clipnorm", "clipvalue", "lamb", "muon", "loss scale factor")
+DAILY = ("schedule", "ema", "scale", "accumulation")
+REST = ("clip", "sgd", "amsgrad", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "ftrl", "lion")
+REST += ("adafactor", "clipnorm", "clipvalue", "lamb", "muon", "loss scale factor")
