@@ -159,15 +159,18 @@ def test_step_of_the_program(tmp_path, package):
     case = native_cases.Case(native_cases.own_step)
     model, batches = case.make(keras), case.batches()
     example = case.data(batches[0])
-    seen = native.export(model, path=tmp_path / "model", batch=example, distributed=False)
+    seen = native.export(model, path=tmp_path / "model", batch=example)
     assert seen["logs"]["train"] == {"metrics": [], "means": ["own_loss"]}
     assert seen["logs"]["evaluate"]["metrics"] == ["loss"]
     with Session(tmp_path / "model") as session:
+        together = [session.train(batch, signature="train_together") for batch in batches]  # of a group of one
+        session.restore(os.path.join(tmp_path, "model", "variables", "variables"))
         steps = [session.train(batch) for batch in batches]
         found = part(session.variables(tmp_path), "weights")
-        close([step["log_own_loss"] for step in steps], train_in_keras(model, case, batches))
+        losses = train_in_keras(model, case, batches)
+        close([step["log_own_loss"] for step in steps], losses)
+        close([step["log_own_loss"] for step in together], losses)
         close(found, model.weights)
-        assert "train_together" not in session.signatures
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -246,6 +249,7 @@ def test_checkpoint_of_another_export(tmp_path, exported):
         session.train(case.batches()[0])
         prefix, wanted = session.save(tmp_path / "ckpt-1"), session.variables(tmp_path)
     with Session(tmp_path / "other") as session:
+        assert not {"train_together", "synchronize"} & session.signatures
         session.restore(prefix)
         found = session.variables(tmp_path)
     assert found.keys() == wanted.keys()
