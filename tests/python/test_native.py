@@ -22,7 +22,9 @@ BOUND = 1e-6
 
 
 def load(package):
-    return importlib.import_module(package)
+    keras = importlib.import_module(package)
+    keras.utils.set_random_seed(7)  # weights are the same in every run
+    return keras
 
 
 def compile_as(keras, model, options):
@@ -463,7 +465,7 @@ def test_together(tmp_path):
     close(first[names[0]]["optimizer"], state_of(model))
     found = [each[names[1]] for each in (first, second)]
     mean = np.average([np.array(each["alone"][3]) for each in found], axis=0, weights=[each["rows"] for each in found])
-    np.testing.assert_allclose(found[0]["weights"][3], mean, rtol=1e-6)
+    close([found[0]["weights"][3]], [mean])
 
 
 # ---- what is refused ----
