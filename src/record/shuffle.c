@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/random.h"
 #include "base/status.h"
 
 enum {
@@ -58,20 +59,6 @@ struct tfos__shuffle {
     size_t run_capacity;
 };
 
-/* The finalizer of splitmix64. It is a bijection, so counting up by an odd number gives keys that do not repeat. */
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ value >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    value = (value ^ value >> 27) * UINT64_C(0x94D049BB133111EB);
-    return value ^ value >> 31;
-}
-
-static uint64_t next_key(tfos__shuffle *shuffle)
-{
-    shuffle->state += UINT64_C(0x9E3779B97F4A7C15);
-    return mix(shuffle->state);
-}
-
 static void unmap(tfos__shuffle *shuffle)
 {
     if (shuffle->arena != NULL) {
@@ -89,7 +76,7 @@ tfos_status tfos__shuffle_new(uint64_t seed, size_t memory_bytes, const char *fo
         return tfos__fail_memory(error, sizeof *shuffle);
     }
     /* Seeds that differ by one must not give orders that are shifted by one. */
-    shuffle->state = mix(seed ^ UINT64_C(0xD1B54A32D192ED03));
+    shuffle->state = tfos__random_mix(seed ^ UINT64_C(0xD1B54A32D192ED03));
     shuffle->memory = memory_bytes;
     shuffle->file = -1;
     shuffle->folder = strdup(folder);
@@ -257,7 +244,7 @@ tfos_status tfos__shuffle_add(tfos__shuffle *shuffle, const void *record, size_t
     assert(shuffle->arena != NULL);
     size_t need = 8 + bytes + sizeof(entry);
     size_t room = shuffle->arena_bytes - shuffle->used - shuffle->entry_count * sizeof(entry);
-    uint64_t key = next_key(shuffle);
+    uint64_t key = tfos__random_next(&shuffle->state);
     if (need > room) {
         TFOS_TRY(spill_arena(shuffle, error));
         if (need > shuffle->arena_bytes) {
