@@ -95,6 +95,17 @@ typedef struct tfos_read_options {
     bool (*interrupted)(void *context);
     void *interrupted_context;
     const tfos_file_system *files; /* NULL, or: serves the paths that have a scheme */
+    bool exact;                    /* every batch but the last has batch_rows rows, whatever files and bytes they are */
+    /* 0, or: rows come in random order. Each is drawn from so many that are held in memory, and files are read in
+     * random order, too. The order depends on the seed, the files and this number alone. Batches are exact. */
+    int64_t shuffle_rows;
+    uint64_t shuffle_seed;
+    /* 0, or: only the rows of one of `shard_count` shards, numbered from 0. Every row is in exactly one of them. Files
+     * are cut by bytes, as ranges are; compressed files, which cannot be cut, are dealt out whole where there are at
+     * least as many as shards, and row by row, in turn, where there are fewer. Batches are exact. */
+    int32_t shard_count;
+    int32_t shard;
+    const int32_t *multiples; /* NULL, or, for each column: lists of any length have a multiple of so many values */
 } tfos_read_options;
 
 /* Fills in the defaults: everything inferred, errors on corruption, ordered. `size` is that of *options.

@@ -19,6 +19,7 @@ typedef struct target {
     const tfos_field *field;
     tfos__feature_kind kind; /* that a record must have */
     bool simple;             /* one float or int64 */
+    int32_t multiple;        /* of which a list of any length has values; 0: any */
     void *values;            /* of a simple column: the memory of its vector, which has room for all rows */
     int64_t met;             /* the row in which the feature was last met */
     int64_t occurrences;     /* of the feature in the record, that are still to come: see put_last_values */
@@ -116,6 +117,13 @@ void tfos__decoder_confirm(tfos__decoder *decoder, tfos_record_kind asked, bool 
     decoder->confirms = true;
     decoder->confirms_some = some;
     decoder->confirms_example = asked == TFOS_RECORD_EXAMPLE;
+}
+
+void tfos__decoder_expect_multiples(tfos__decoder *decoder, const int32_t *multiples)
+{
+    for (size_t i = 0; i < decoder->count; i++) {
+        decoder->columns[i].multiple = multiples[i];
+    }
 }
 
 static tfos_status not_confirmed(tfos_error *error)
@@ -276,6 +284,10 @@ static tfos_status put_list(tfos__decoder *decoder, target *column, tfos__wire l
 static tfos_status end_row(target *column, tfos__vector *level, int64_t values, tfos_error *error)
 {
     if (level->child != NULL) {
+        if (column->multiple > 1 && values % column->multiple != 0) {
+            return tfos__fail(error, TFOS_MISMATCH, "column '%s': expected a multiple of %d values, found %lld",
+                              shown(column).text, (int)column->multiple, (long long)values);
+        }
         tfos_status status = tfos__vector_push_list(level, error);
         return status == TFOS_OK ? TFOS_OK : name_column(column, status, error);
     }

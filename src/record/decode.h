@@ -32,6 +32,10 @@ tfos_status tfos__decoder_row(tfos__decoder *decoder, const uint8_t *record, siz
  * `some`, features without a column were not. */
 void tfos__decoder_confirm(tfos__decoder *decoder, tfos_record_kind asked, bool some);
 
+/* From now on lists of any length must have a multiple of so many values: a number for each column, 0 or 1 for any.
+ * MISMATCH otherwise. */
+void tfos__decoder_expect_multiples(tfos__decoder *decoder, const int32_t *multiples);
+
 /* Rows appended since begin. */
 int64_t tfos__decoder_rows(const tfos__decoder *decoder);
 

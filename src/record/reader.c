@@ -18,6 +18,8 @@
 #include "fs/fs.h"
 #include "record/decode.h"
 #include "record/findings.h"
+#include "record/mixer.h"
+#include "record/parts.h"
 #include "record/scan.h"
 
 struct tfos_reader {
@@ -29,6 +31,8 @@ struct tfos_reader {
     tfos__batch_pool *pool;
     int decoder_count;
     tfos__decoder **decoders; /* one for each thread */
+    tfos__part *parts;        /* NULL, or one for each path */
+    tfos__mixer *mixer;       /* NULL where chunks of the files are batches as they are */
     tfos__scan *scan;
     pthread_mutex_t next_lock; /* callers of tfos_reader_next take turns */
     tfos_batch **kept;         /* batches that were read on opening; those that were handed out are NULL */
@@ -74,6 +78,17 @@ static tfos_status settle_options(tfos_read_options *options, tfos_error *error)
             "infer_records and range_start must be 0 or more, range_end -1 or more, found %lld, %lld, %lld",
             (long long)options->infer_records, (long long)options->range_start, (long long)options->range_end);
     }
+    if (options->shuffle_rows < 0 || options->shard_count < 0 ||
+        (options->shard_count > 0 && (options->shard < 0 || options->shard >= options->shard_count))) {
+        return tfos__fail(
+            error, TFOS_INVALID,
+            "shuffle_rows and shard_count must be 0 or more, shard below shard_count, found %lld, %d and shard %d",
+            (long long)options->shuffle_rows, (int)options->shard_count, (int)options->shard);
+    }
+    if (options->shard_count > 1 && (options->range_start > 0 || options->range_end >= 0)) {
+        return tfos__fail(error, TFOS_INVALID, "expected a range of bytes or a shard, found both");
+    }
+    options->exact = options->exact || options->shuffle_rows > 0 || options->shard_count > 1;
     return tfos__scan_threads(&options->threads, error);
 }
 
@@ -190,22 +205,62 @@ static void drop_batch(void *context, void *result)
 
 /* ---- life ---- */
 
-/* Begins to read by the schema; with `confirms`, which the records must bear out. */
-static tfos_status start(tfos_reader *reader, const tfos_read_options *options, bool confirms, tfos_error *error)
+static tfos_status make_decoders(tfos_reader *reader, const tfos_read_options *options, bool confirms,
+                                 tfos_error *error)
 {
-    int threads = options->threads;
-    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
-    int count = tfos__scan_workers(threads);
+    int count = tfos__scan_workers(options->threads);
     reader->decoders = calloc((size_t)count, sizeof *reader->decoders);
     if (reader->decoders == NULL) {
         return tfos__fail_memory(error, (size_t)count * sizeof *reader->decoders);
     }
     for (; reader->decoder_count < count; reader->decoder_count++) {
-        TFOS_TRY(tfos__decoder_new(reader->schema, &reader->decoders[reader->decoder_count], error));
+        tfos__decoder **decoder = &reader->decoders[reader->decoder_count];
+        TFOS_TRY(tfos__decoder_new(reader->schema, decoder, error));
         if (confirms) {
-            tfos__decoder_confirm(reader->decoders[reader->decoder_count], options->record, options->columns != NULL);
+            tfos__decoder_confirm(*decoder, options->record, options->columns != NULL);
+        }
+        if (options->multiples != NULL) {
+            tfos__decoder_expect_multiples(*decoder, options->multiples);
         }
     }
+    return TFOS_OK;
+}
+
+/* Batches that are exact are chunks of one sequence of records. Where records are held back, left out or changed in
+ * their order on the way, a mixer makes these chunks; else the source cuts them so by itself. */
+static tfos_status make_exact(tfos_reader *reader, const tfos_read_options *options, tfos__scan_options *scan,
+                              tfos_error *error)
+{
+    bool dealt = false;
+    TFOS_TRY(tfos__parts_choose(reader->paths, options, &reader->parts, error));
+    for (size_t i = 0; reader->parts != NULL && i < reader->paths->count; i++) {
+        dealt = dealt || reader->parts[i].turn >= 0;
+    }
+    scan->joined = true;
+    scan->source.parts = reader->parts;
+    if (options->shuffle_rows <= 1 && !dealt && options->on_corrupt == TFOS_ON_CORRUPT_ERROR) {
+        scan->source.chunk_rows = options->batch_rows;
+        scan->source.chunk_bytes = INT64_MAX / 4; /* never reached, and sums of it fit */
+        return TFOS_OK;
+    }
+    tfos__mixer_options mixing = {.chunk_rows = options->batch_rows,
+                                  .shuffle_rows = options->shuffle_rows,
+                                  .seed = options->shuffle_seed,
+                                  .parts = reader->parts,
+                                  .shard_count = options->shard_count,
+                                  .on_corrupt = options->on_corrupt,
+                                  .record = tfos_schema_kind(reader->schema)};
+    TFOS_TRY(tfos__mixer_new(&mixing, &reader->mixer, error));
+    scan->mixer = reader->mixer;
+    return TFOS_OK;
+}
+
+/* Begins to read by the schema; with `confirms`, which the records must bear out. */
+static tfos_status start(tfos_reader *reader, const tfos_read_options *options, bool confirms, tfos_error *error)
+{
+    int threads = options->threads;
+    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
+    TFOS_TRY(make_decoders(reader, options, confirms, error));
     tfos__scan_options scan_options = {
         .source = {.served = &reader->files,
                    .codec = options->codec,
@@ -218,6 +273,9 @@ static tfos_status start(tfos_reader *reader, const tfos_read_options *options, 
         .ordered = options->ordered,
         .interrupted = options->interrupted,
         .interrupted_context = options->interrupted_context};
+    if (options->exact) {
+        TFOS_TRY(make_exact(reader, options, &scan_options, error));
+    }
     tfos__scan_work work = {decode_chunk, drop_batch, reader};
     return tfos__scan_open(reader->paths, &scan_options, &work, &reader->scan, error);
 }
@@ -227,6 +285,10 @@ static void stop(tfos_reader *reader)
 {
     tfos__scan_close(reader->scan);
     reader->scan = NULL;
+    tfos__mixer_free(reader->mixer);
+    reader->mixer = NULL;
+    free(reader->parts);
+    reader->parts = NULL;
     for (; reader->kept_count > 0; reader->kept_count--) {
         tfos_batch_free(reader->kept[reader->kept_count - 1]);
     }
@@ -289,7 +351,7 @@ static tfos_status read_at_once(tfos_reader *reader, const tfos_read_options *op
     bool infers = options->schema == NULL && options->record != TFOS_RECORD_BYTES && options->infer_records == 0;
     bool some = options->columns != NULL;
     if (!infers || (some && options->column_count == 0) || options->on_corrupt == TFOS_ON_CORRUPT_SKIP ||
-        most_bytes == 0 || tfos__paths_check_twice(reader->paths, NULL) != TFOS_OK) {
+        most_bytes == 0 || options->exact || tfos__paths_check_twice(reader->paths, NULL) != TFOS_OK) {
         return TFOS_OK;
     }
     tfos_status status = guess_schema(reader, options, error);

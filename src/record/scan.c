@@ -161,6 +161,9 @@ static tfos_status make_chunk(tfos__scan *scan, file_group *group, tfos__chunk *
         const char *const *paths = (const char *const *)scan->paths->path + group->first;
         TFOS_TRY(tfos__source_new(paths, group->count, group->first, &scan->options.source, &group->source, error));
     }
+    if (scan->options.mixer != NULL) {
+        return tfos__mixer_next(scan->options.mixer, group->source, chunk, error);
+    }
     return tfos__source_next(group->source, chunk, error);
 }
 
@@ -531,7 +534,7 @@ static tfos_status make_groups(tfos__scan *scan, tfos_error *error)
     int64_t bytes = 0;
     for (size_t i = 0; i < scan->paths->count; i++) {
         bytes += scan->paths->bytes[i];
-        if (scan->group_count == 0 || bytes > GROUP_BYTES) {
+        if (scan->group_count == 0 || (bytes > GROUP_BYTES && !scan->options.joined)) {
             scan->groups[scan->group_count++].first = i;
             bytes = scan->paths->bytes[i];
         }

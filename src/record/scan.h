@@ -11,7 +11,7 @@
 #ifndef TFOS_RECORD_SCAN_H
 #define TFOS_RECORD_SCAN_H
 
-#include "record/source.h"
+#include "record/mixer.h"
 
 /* What is done with a chunk. Called by several threads at once, with numbers from 0 to threads - 1 (0 when there are
  * none). */
@@ -26,6 +26,8 @@ typedef struct tfos__scan_work {
 
 typedef struct tfos__scan_options {
     tfos__source_options source;
+    bool joined;         /* all files are one group: chunks do not end where files do */
+    tfos__mixer *mixer;  /* NULL, or, if they are joined: makes the chunks */
     int threads;
     bool ordered;
     bool (*interrupted)(void *context); /* see tfos_read_options */

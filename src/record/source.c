@@ -472,6 +472,11 @@ static tfos_status open_next(tfos__source *source, tfos__chunk *chunk, tfos_erro
     TFOS_TRY(tfos__stream_open(source->options.served, path, source->options.codec, TFOS__CONTENT_RECORDS,
                                &source->stream, error));
     tfos__file_set_stops(tfos__stream_file(source->stream), source->options.stops, source->options.stops_context);
+    if (source->options.parts != NULL) {
+        const tfos__part *part = &source->options.parts[source->first_index + source->next_file];
+        source->options.range_start = part->start;
+        source->options.range_end = part->end;
+    }
     source->next_file++;
     source->stream_ended = false;
     source->stream_broken = false;

@@ -82,6 +82,13 @@ typedef tfos_status (*tfos__record_function)(void *context, size_t span, const u
 tfos_status tfos__chunk_each(tfos__chunk *chunk, tfos_on_corrupt on_corrupt, tfos__record_function function,
                              void *context, tfos_error *error);
 
+/* What is read of a file. */
+typedef struct tfos__part {
+    int64_t start; /* records that start in [start, end) … */
+    int64_t end;   /* … -1: to the end */
+    int32_t turn;  /* -1: all of them; else only those whose number, counted here, is this modulo the shards */
+} tfos__part;
+
 typedef struct tfos__source_options {
     const tfos_file_system *served; /* NULL, or: serves the paths that have a scheme */
     tfos_codec codec;
@@ -90,6 +97,7 @@ typedef struct tfos__source_options {
     int64_t chunk_bytes;
     int64_t range_start;
     int64_t range_end;            /* -1: to the end */
+    const tfos__part *parts;      /* NULL, or: of each file, by its number, instead of the range; turns do not matter */
     bool (*stops)(void *context); /* NULL, or: asked before each read; true ends it with CANCELLED */
     void *stops_context;
 } tfos__source_options;
