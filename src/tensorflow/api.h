@@ -54,9 +54,13 @@ enum {
 enum {
     TFOS__TF_CANCELLED = 1,
     TFOS__TF_INVALID_ARGUMENT = 3,
+    TFOS__TF_NOT_FOUND = 5,
+    TFOS__TF_PERMISSION_DENIED = 7,
     TFOS__TF_RESOURCE_EXHAUSTED = 8,
     TFOS__TF_FAILED_PRECONDITION = 9,
+    TFOS__TF_UNIMPLEMENTED = 12,
     TFOS__TF_INTERNAL = 13,
+    TFOS__TF_DATA_LOSS = 15,
 };
 
 /* X(NEEDED or OPTIONAL, result, name, arguments). A function that TensorFlow 2.16 lacks is OPTIONAL: its pointer may be

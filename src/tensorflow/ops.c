@@ -33,6 +33,10 @@ tfos_status tfos__ops_register(const tfos__tensorflow *tf, tfos_error *error)
         tfos__ops_add_merge(tf, status);
         ours = tfos__tensorflow_check(tf, status, "cannot register the op TfosMerge", error);
     }
+    if (ours == TFOS_OK && !there) {
+        tfos__ops_add_records(tf, status);
+        ours = tfos__tensorflow_check(tf, status, "cannot register the ops of records", error);
+    }
     pthread_mutex_unlock(&register_lock);
     tf->TF_DeleteStatus(status);
     return ours;

@@ -37,6 +37,24 @@
  *
  * These last until all have come.
  *
+ *   TfosRecordsOpen begins to read TFRecord files
+ *     files           names, folders and globs
+ *     seed            of the order, where rows are shuffled
+ *     schema          the columns, in the JSON form of a schema
+ *     multiples, batch_size, codec, on_corrupt, threads, shuffle, shard, shards: as in tfos_read_options
+ *     → reader        its number. The reader is closed when the memory of this tensor is given back
+ *   TfosRecordsNext the next rows of a reader, as tf.io.parse_example gives them
+ *     reader
+ *     filler_values   what stands for missing values
+ *     batch_size,     rows of a batch; fewer come only at the end, and are left out there if that is said
+ *     drop_remainder
+ *     columns, forms, for each output: the column, what becomes of it (ops_parsed.h), the number of its filler or -1,
+ *     fillers, ranks  and how many of the dimensions are those of its row
+ *     dimensions      of all outputs
+ *     F, T            the types of fillers and components
+ *     → goes_on       false: there were no more
+ *     → components    for each output one, two or three
+ *
  * Owner: the process.
  * Thread: any. */
 tfos_status tfos__ops_register(const tfos__tensorflow *tf, tfos_error *error);
@@ -47,6 +65,7 @@ enum { TFOS__OPS_WAIT_MS = 200 };
 
 /* Add ops and their kernels. */
 void tfos__ops_add_feed(const tfos__tensorflow *tf, TF_Status *status);
+void tfos__ops_add_records(const tfos__tensorflow *tf, TF_Status *status);
 void tfos__ops_add_merge(const tfos__tensorflow *tf, TF_Status *status);
 
 /* A text attribute of any length, with its end. NULL after a failure, which is in `status`, or without memory. The
@@ -65,6 +84,27 @@ typedef struct tfos__ops_outputs {
     TF_Status *status; /* of TensorFlow, when a call fails with TFOS_IO and without a message */
     int next;          /* output */
 } tfos__ops_outputs;
+
+/* The shape of a tensor. */
+enum { TFOS__OPS_DIMENSIONS_MOST = 16 };
+
+typedef struct tfos__ops_shape {
+    int64_t dim[TFOS__OPS_DIMENSIONS_MOST];
+    int count;
+} tfos__ops_shape;
+
+/* The next output, with memory of TensorFlow's own in *data: strings in it are empty, numbers are not set. The caller
+ * gives *tensor up by TF_DeleteTensor. `type` is a number of TensorFlow's. */
+tfos_status tfos__ops_allocate(tfos__ops_outputs *out, int type, const tfos__ops_shape *of, TF_Tensor **tensor,
+                               void **data, tfos_error *error);
+
+/* The next output, over `data`, which is memory of the batch and not empty. TensorFlow does not write to it: it does
+ * not own it. The tensor holds a reference to the batch. */
+tfos_status tfos__ops_write_shared(tfos__ops_outputs *out, tfos_batch *batch, int type, const void *data,
+                                   const tfos__ops_shape *of, tfos_error *error);
+
+/* Values of bytes as strings of a tensor, one for each. */
+void tfos__ops_copy_texts(const tfos__tensorflow *tf, const tfos_vector *values, TF_TString *to);
 
 /* The components of a column of a batch, as `field` wants it. Numbers are not copied unless they are converted: tensors
  * hold references to the batch. MISMATCH for a null, RANGE for a number that does not fit. */

@@ -16,23 +16,27 @@
 #include "column/convert.h"
 #include "tensorflow/ops.h"
 
-enum { DIMENSIONS_MOST = 2 };
-
 static const int tensor_types[] = {
     [TFOS_TYPE_INT32] = TFOS__TF_INT32,   [TFOS_TYPE_INT64] = TFOS__TF_INT64, [TFOS_TYPE_FLOAT] = TFOS__TF_FLOAT,
     [TFOS_TYPE_DOUBLE] = TFOS__TF_DOUBLE, [TFOS_TYPE_BOOL] = TFOS__TF_BOOL,   [TFOS_TYPE_STRING] = TFOS__TF_STRING,
     [TFOS_TYPE_BINARY] = TFOS__TF_STRING,
 };
 
-static const size_t tensor_widths[] = {
-    [TFOS_TYPE_INT32] = 4,
-    [TFOS_TYPE_INT64] = 8,
-    [TFOS_TYPE_FLOAT] = 4,
-    [TFOS_TYPE_DOUBLE] = 8,
-    [TFOS_TYPE_BOOL] = 1,
-    [TFOS_TYPE_STRING] = sizeof(TF_TString),
-    [TFOS_TYPE_BINARY] = sizeof(TF_TString),
-};
+/* Of an element of a tensor of such a type. */
+static size_t width_of(int tensor_type)
+{
+    switch (tensor_type) {
+    case TFOS__TF_BOOL:
+        return 1;
+    case TFOS__TF_INT32:
+    case TFOS__TF_FLOAT:
+        return 4;
+    case TFOS__TF_STRING:
+        return sizeof(TF_TString);
+    default:
+        return 8;
+    }
+}
 
 int tfos__ops_tensor_type(tfos_type type)
 {
@@ -51,14 +55,13 @@ int tfos__ops_component_count(const tfos_field *field)
 
 /* ---- outputs ---- */
 
-typedef struct shape {
-    int64_t dim[DIMENSIONS_MOST];
-    int count;
-} shape;
-
-static int64_t elements_of(const shape *of)
+static int64_t elements_of(const tfos__ops_shape *of)
 {
-    return of->dim[0] * (of->count > 1 ? of->dim[1] : 1);
+    int64_t elements = 1;
+    for (int i = 0; i < of->count; i++) {
+        elements *= of->dim[i];
+    }
+    return elements;
 }
 
 static tfos_status look_at_status(const tfos__ops_outputs *out, tfos_error *error)
@@ -66,11 +69,10 @@ static tfos_status look_at_status(const tfos__ops_outputs *out, tfos_error *erro
     return tfos__tensorflow_check(out->tf, out->status, "cannot make a tensor of the rows", error);
 }
 
-/* A tensor of TensorFlow's own; *data is its memory, and strings in it are empty. */
-static tfos_status allocate(tfos__ops_outputs *out, int type, size_t width, const shape *of, TF_Tensor **tensor,
-                            void **data, tfos_error *error)
+tfos_status tfos__ops_allocate(tfos__ops_outputs *out, int type, const tfos__ops_shape *of, TF_Tensor **tensor,
+                               void **data, tfos_error *error)
 {
-    size_t bytes = (size_t)elements_of(of) * width;
+    size_t bytes = (size_t)elements_of(of) * width_of(type);
     *tensor = out->tf->TF_AllocateOutput(out->context, out->next++, type, of->dim, of->count, bytes, out->status);
     TFOS_TRY(look_at_status(out, error));
     *data = out->tf->TF_TensorData(*tensor);
@@ -81,8 +83,8 @@ tfos_status tfos__ops_write_flag(tfos__ops_outputs *out, bool flag, tfos_error *
 {
     TF_Tensor *tensor;
     void *data;
-    const shape scalar = {.dim = {1}, .count = 0};
-    TFOS_TRY(allocate(out, TFOS__TF_BOOL, 1, &scalar, &tensor, &data, error));
+    const tfos__ops_shape scalar = {.count = 0};
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_BOOL, &scalar, &tensor, &data, error));
     *(uint8_t *)data = flag;
     out->tf->TF_DeleteTensor(tensor);
     return TFOS_OK;
@@ -95,17 +97,16 @@ static void give_up_batch(void *data, size_t bytes, void *batch)
     tfos_batch_free(batch);
 }
 
-/* A tensor over the memory of the batch. TensorFlow does not write to it: it does not own it. */
-static tfos_status write_shared(tfos__ops_outputs *out, tfos_batch *batch, const tfos_vector *values, const shape *of,
-                                tfos_error *error)
+tfos_status tfos__ops_write_shared(tfos__ops_outputs *out, tfos_batch *batch, int type, const void *data,
+                                   const tfos__ops_shape *of, tfos_error *error)
 {
     union {
         const void *from;
         void *to;
-    } memory = {.from = values->data};
-    size_t bytes = (size_t)values->length * tensor_widths[values->type];
-    TF_Tensor *tensor = out->tf->TF_NewTensor(tensor_types[values->type], of->dim, of->count, memory.to, bytes,
-                                              give_up_batch, tfos_batch_retain(batch));
+    } memory = {.from = data};
+    size_t bytes = (size_t)elements_of(of) * width_of(type);
+    TF_Tensor *tensor =
+        out->tf->TF_NewTensor(type, of->dim, of->count, memory.to, bytes, give_up_batch, tfos_batch_retain(batch));
     if (tensor == NULL) {
         tfos_batch_free(batch);
         return tfos__fail(error, TFOS_NO_MEMORY, "TensorFlow made no tensor of %zu bytes", bytes);
@@ -119,8 +120,8 @@ static tfos_status write_splits(tfos__ops_outputs *out, const int32_t *offsets, 
 {
     TF_Tensor *tensor;
     void *data;
-    const shape of = {.dim = {rows + 1}, .count = 1};
-    TFOS_TRY(allocate(out, TFOS__TF_INT64, sizeof(int64_t), &of, &tensor, &data, error));
+    const tfos__ops_shape of = {.dim = {rows + 1}, .count = 1};
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_INT64, &of, &tensor, &data, error));
     int64_t *to = data;
     for (int64_t i = 0; i <= rows; i++) {
         to[i] = offsets[i];
@@ -131,7 +132,7 @@ static tfos_status write_splits(tfos__ops_outputs *out, const int32_t *offsets, 
 
 /* ---- conversion ---- */
 
-static void copy_texts(const tfos__tensorflow *tf, const tfos_vector *values, TF_TString *to)
+void tfos__ops_copy_texts(const tfos__tensorflow *tf, const tfos_vector *values, TF_TString *to)
 {
     const char *bytes = values->data;
     for (int64_t i = 0; i < values->length; i++) {
@@ -143,7 +144,7 @@ static tfos_status convert(const tfos__tensorflow *tf, const tfos_vector *values
                            tfos_error *error)
 {
     if (values->layout == TFOS_LAYOUT_BYTES) {
-        copy_texts(tf, values, data);
+        tfos__ops_copy_texts(tf, values, data);
         return TFOS_OK;
     }
     return tfos__convert_numbers(values, to, data, error);
@@ -167,16 +168,16 @@ static tfos_status refuse_nulls(const tfos_vector *level, tfos_error *error)
 }
 
 static tfos_status write_values(tfos__ops_outputs *out, tfos_batch *batch, const tfos_vector *values, tfos_type type,
-                                const shape *of, tfos_error *error)
+                                const tfos__ops_shape *of, tfos_error *error)
 {
     TF_Tensor *tensor;
     void *data;
     TFOS_TRY(refuse_nulls(values, error));
     bool is_plain = values->layout == TFOS_LAYOUT_VALUES && values->type == type && type != TFOS_TYPE_BOOL;
     if (is_plain && values->length > 0) {
-        return write_shared(out, batch, values, of, error);
+        return tfos__ops_write_shared(out, batch, tensor_types[type], values->data, of, error);
     }
-    TFOS_TRY(allocate(out, tensor_types[type], tensor_widths[type], of, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, tensor_types[type], of, &tensor, &data, error));
     tfos_status status = values->length > 0 ? convert(out->tf, values, type, data, error) : TFOS_OK;
     out->tf->TF_DeleteTensor(tensor);
     return status;
@@ -187,7 +188,7 @@ tfos_status tfos__ops_write_column(tfos__ops_outputs *out, tfos_batch *batch, si
 {
     const tfos_vector *rows = tfos_batch_column(batch, column);
     const tfos_vector *values = rows;
-    shape of = {.dim = {rows->length}, .count = 1};
+    tfos__ops_shape of = {.dim = {rows->length}, .count = 1};
     for (; values->child != NULL; values = values->child) {
         TFOS_TRY(refuse_nulls(values, error));
         if (values->layout == TFOS_LAYOUT_FIXED_LIST) {
@@ -211,8 +212,8 @@ tfos_status tfos__ops_write_empty(tfos__ops_outputs *out, const tfos_field *fiel
     TF_Tensor *tensor;
     void *data;
     bool is_fixed = field->shape == TFOS_SHAPE_FIXED;
-    const shape of = {.dim = {0, is_fixed ? field->length : 0}, .count = is_fixed ? 2 : 1};
-    TFOS_TRY(allocate(out, tensor_types[field->type], tensor_widths[field->type], &of, &tensor, &data, error));
+    const tfos__ops_shape of = {.dim = {0, is_fixed ? field->length : 0}, .count = is_fixed ? 2 : 1};
+    TFOS_TRY(tfos__ops_allocate(out, tensor_types[field->type], &of, &tensor, &data, error));
     out->tf->TF_DeleteTensor(tensor);
     for (int i = 1; i < tfos__ops_component_count(field); i++) {
         TFOS_TRY(write_splits(out, &zero, 0, error));
