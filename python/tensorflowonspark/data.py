@@ -79,38 +79,34 @@ def records(
     names = files if tf.is_tensor(files) else [os.fspath(name) for name in _records._paths(files)]
 
     # A reader of its own for every iteration, which ends with it (src/tensorflow/ops_records.c).
-    def iterate(number):
-        reader = ops.tfos_records_open(files=names, seed=number, **reading)
-        fillers = plan.fillers()
+    def begin(number):
+        return ops.tfos_records_open(files=names, seed=number, **reading)
 
-        def take(_):
-            taken = ops.tfos_records_next(
-                reader=reader,
-                filler_values=fillers,
-                batch_size=batch_size,
-                drop_remainder=drop_remainder,
-                **plan.outputs(),
-            )
-            plan.set_shapes(taken.components, batch_size if drop_remainder else None)
-            return taken.goes_on, *taken.components
+    def go_on(reader):
+        return tf.data.Dataset.from_tensors(reader).repeat()
 
-        def goes_on(flag, *_):
-            return flag
+    def take(reader):
+        tensors = ops.tfos_records_next(
+            reader=reader,
+            filler_values=plan.fillers(),
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+            **plan.outputs(),
+        )
+        plan.set_shapes(tensors, batch_size if drop_remainder else None)
+        return _with_labels(plan.make(tensors), label, labels)
 
-        def batch(_, *tensors):
-            return _with_labels(plan.make(tensors), label, labels)
-
-        return tf.data.Dataset.counter().map(plain(take)).take_while(plain(goes_on)).map(plain(batch))
-
-    plain = tf.autograph.experimental.do_not_convert
-    begin = tf.data.Dataset.range(1)
+    numbers = tf.data.Dataset.range(1)
     if held > 0:
-        begin = tf.data.Dataset.random(seed, rerandomize_each_iteration=reshuffle_each_iteration).take(1)
-    dataset = begin.flat_map(plain(iterate))
+        numbers = tf.data.Dataset.random(seed, rerandomize_each_iteration=reshuffle_each_iteration).take(1)
+    plain = tf.autograph.experimental.do_not_convert
+    dataset = numbers.map(plain(begin)).flat_map(plain(go_on))
+    # The op says OUT_OF_RANGE when there are no more. This is the one map for which that is the end of the data.
+    dataset = tf.compat.v1.data.Dataset.map(dataset, plain(take))
     options = tf.data.Options()
     if count > 0:  # else TensorFlow may divide the batches among its workers
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return dataset.with_options(options)
+    return tf.data.Dataset.with_options(dataset, options)
 
 
 def features(files: Any, names: Sequence[str] | None = None, *, codec: str = "auto", on_corrupt: str = "error") -> Any:

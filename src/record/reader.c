@@ -258,8 +258,10 @@ static tfos_status make_exact(tfos_reader *reader, const tfos_read_options *opti
 /* Begins to read by the schema; with `confirms`, which the records must bear out. */
 static tfos_status start(tfos_reader *reader, const tfos_read_options *options, bool confirms, tfos_error *error)
 {
+    enum { HELD_BATCHES = 2, HELD_EXACT_BATCHES = 8 }; /* whoever wants exact ones has a queue of them, too */
     int threads = options->threads;
-    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + 2, &reader->pool, error));
+    int held = options->exact ? HELD_EXACT_BATCHES : HELD_BATCHES;
+    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + held, &reader->pool, error));
     TFOS_TRY(make_decoders(reader, options, confirms, error));
     tfos__scan_options scan_options = {
         .source = {.served = &reader->files,

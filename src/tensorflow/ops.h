@@ -52,8 +52,7 @@
  *     fillers, ranks  and how many of the dimensions are those of its row
  *     dimensions      of all outputs
  *     F, T            the types of fillers and components
- *     → goes_on       false: there were no more
- *     → components    for each output one, two or three
+ *     → components    for each output one, two or three. After the last rows the op fails with OUT_OF_RANGE
  *
  * Owner: the process.
  * Thread: any. */

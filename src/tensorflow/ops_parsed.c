@@ -13,13 +13,6 @@
 
 #include "base/status.h"
 
-int tfos__ops_parsed_components(tfos__ops_form form)
-{
-    static const int components[] = {
-        [TFOS__OPS_DENSE] = 1, [TFOS__OPS_SPARSE] = 3, [TFOS__OPS_RAGGED] = 2, [TFOS__OPS_PADDED] = 1};
-    return components[form];
-}
-
 static bool is_bytes(const tfos_vector *values)
 {
     return values->layout == TFOS_LAYOUT_BYTES;
@@ -221,17 +214,4 @@ tfos_status tfos__ops_write_parsed(tfos__ops_outputs *out, tfos_batch *batch, co
     default:
         return write_dense(out, batch, rows, parsed, filler, error);
     }
-}
-
-tfos_status tfos__ops_write_nothing(tfos__ops_outputs *out, const tfos__ops_parsed *parsed, tfos_error *error)
-{
-    for (int i = 0; i < tfos__ops_parsed_components(parsed->form); i++) {
-        TF_Tensor *tensor;
-        void *data;
-        const tfos__ops_shape none = {.dim = {0}, .count = 1};
-        int type = out->tf->TF_ExpectedOutputDataType(out->context, out->next);
-        TFOS_TRY(tfos__ops_allocate(out, type, &none, &tensor, &data, error));
-        out->tf->TF_DeleteTensor(tensor);
-    }
-    return TFOS_OK;
 }

@@ -21,15 +21,9 @@ typedef struct tfos__ops_parsed {
     int filler; /* number of the input that stands for what is missing; -1: none */
 } tfos__ops_parsed;
 
-/* How many outputs a form has. */
-int tfos__ops_parsed_components(tfos__ops_form form);
-
 /* The outputs of a column. `filler` is the memory of its input: all values of a row for DENSE, one for PADDED, where
  * NULL stands for zero or the empty string. A column that may have nulls has one, if it is DENSE. */
 tfos_status tfos__ops_write_parsed(tfos__ops_outputs *out, tfos_batch *batch, const tfos__ops_parsed *parsed,
                                    const void *filler, tfos_error *error);
-
-/* The outputs of a column where there is no batch: something of the right types, at which nobody looks. */
-tfos_status tfos__ops_write_nothing(tfos__ops_outputs *out, const tfos__ops_parsed *parsed, tfos_error *error);
 
 #endif

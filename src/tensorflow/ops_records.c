@@ -112,6 +112,8 @@ static void give_tensor(void *data, size_t bytes, void *context)
 static int code_of(tfos_status status)
 {
     switch (status) {
+    case TFOS_END:
+        return TFOS__TF_OUT_OF_RANGE;
     case TFOS_CANCELLED:
         return TFOS__TF_CANCELLED;
     case TFOS_CORRUPT:
@@ -492,9 +494,6 @@ static tfos_status write_one(const tfos__ops_parsed *parsed, tfos__ops_outputs *
                              tfos_error *error)
 {
     TF_Tensor *filler = NULL;
-    if (batch == NULL) {
-        return tfos__ops_write_nothing(out, parsed, error);
-    }
     if (parsed->column >= tfos_schema_field_count(tfos_batch_schema(batch))) {
         return tfos__fail(error, TFOS_INVALID, "TfosRecordsNext wants column %zu, which is not read", parsed->column);
     }
@@ -512,10 +511,6 @@ static tfos_status take_next(const taker *self, tfos__ops_outputs *out, iteratio
 {
     tfos_batch *batch = NULL;
     tfos_status status = next_batch(self, of, &batch, error);
-    if (status != TFOS_OK && status != TFOS_END) {
-        return status;
-    }
-    status = tfos__ops_write_flag(out, batch != NULL, error);
     for (size_t i = 0; i < self->count && status == TFOS_OK; i++) {
         status = write_one(&self->parsed[i], out, batch, error);
     }
@@ -541,7 +536,7 @@ static tfos_status take(const taker *self, tfos__ops_outputs *out, tfos_error *e
 
 static void taker_compute(void *data, TF_OpKernelContext *context)
 {
-    tfos_error error;
+    tfos_error error = {.message = "there are no more records"};
     tfos__ops_outputs out = {.tf = tf, .context = context, .status = tf->TF_NewStatus()};
     tfos_status status = take(data, &out, &error);
     if (status != TFOS_OK) {
@@ -609,7 +604,6 @@ static void add_next(TF_Status *status)
     TF_OpDefinitionBuilder *op = define("TfosRecordsNext", attributes);
     tf->TF_OpDefinitionBuilderAddInput(op, "reader: int64");
     tf->TF_OpDefinitionBuilderAddInput(op, "filler_values: F");
-    tf->TF_OpDefinitionBuilderAddOutput(op, "goes_on: bool");
     tf->TF_OpDefinitionBuilderAddOutput(op, "components: T");
     tf->TF_OpDefinitionBuilderSetShapeInferenceFunction(op, infer_nothing);
     tf->TF_RegisterOpDefinition(op, status);
