@@ -477,6 +477,7 @@ static tfos_status next_batch(const taker *self, iteration *of, tfos_batch **out
     tfos_status status = tfos_reader_next(reader, out, error);
     if (status == TFOS_OK && self->drop_remainder && tfos_batch_rows(*out) < self->batch_size) {
         tfos_batch_free(*out);
+        *out = NULL;
         status = tfos_reader_next(reader, out, error); /* the end, or what is wrong with the rows behind these */
     }
     if (status == TFOS_END) {
