@@ -1,9 +1,10 @@
 """Batches of TFRecord files to a training step: the program that measures.
 
-    record_dataset_program.py WHO WORK THREADS PATH PASSES
+    record_dataset_program.py WHO WORK THREADS PATH EPOCHS PASSES
 
-WHO is ours (tensorflowonspark.data) or peer (TFRecordDataset, batch, parse_example). Prints a line of JSON: the seconds
-of each pass and the records of a pass. The step is a tf.function that takes every tensor of a batch. Works:
+WHO is ours (tensorflowonspark.data) or peer (TFRecordDataset, batch, parse_example). Prints a line of JSON: the records
+of a pass, and its seconds and those of processors. The step is a tf.function that takes every tensor of a batch. A pass
+is several epochs: to begin an iteration costs both of them as much as reading some ten thousand records. Works:
 
     graph    the loop over the batches is in a tf.function, too
     python   the loop is in Python
@@ -82,12 +83,13 @@ def make_pass(dataset, work):
 
 
 def main():
-    who, work, threads, path, passes = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
+    who, work, path = sys.argv[1], sys.argv[2], sys.argv[4]
+    threads, epochs, passes = int(sys.argv[3]), int(sys.argv[5]), int(sys.argv[6])
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     options = tf.data.Options()
     options.threading.private_threadpool_size = threads
-    dataset = (ours if who == "ours" else peer)(path, work, threads).with_options(options)
+    dataset = (ours if who == "ours" else peer)(path, work, threads).repeat(epochs).with_options(options)
     once, seconds, work_seconds = make_pass(dataset, work), [], []
     once(dataset.take(WARM_UP_BATCHES))
     for _ in range(passes):

@@ -13,6 +13,7 @@ import sys
 import cluster
 import collective
 import feed
+import on_tensorflow
 import records
 import spark_records
 import table
@@ -27,6 +28,7 @@ SECTIONS = {
     "cluster": cluster,
     "feed": feed,
     "collective": collective,
+    "tensorflow": on_tensorflow,
 }
 
 

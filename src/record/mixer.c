@@ -208,8 +208,7 @@ static tfos_status hold(tfos__mixer *mixer, slot *to, size_t span, tfos_error *e
 static tfos_status reserve_slot(tfos__mixer *mixer, tfos_error *error)
 {
     size_t before = mixer->slot_capacity;
-    TFOS_TRY(
-        tfos__array_reserve(&mixer->slots, mixer->slot_count, &mixer->slot_capacity, sizeof *mixer->slots, error));
+    TFOS_TRY(tfos__array_reserve(&mixer->slots, mixer->slot_count, &mixer->slot_capacity, sizeof *mixer->slots, error));
     if (mixer->slot_capacity > before) {
         memset(mixer->slots + before, 0, (mixer->slot_capacity - before) * sizeof *mixer->slots);
     }

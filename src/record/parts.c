@@ -31,8 +31,8 @@ static tfos_status can_be_cut(const tfos_paths *paths, size_t file, const tfos_r
     if (options->codec != TFOS_CODEC_AUTO || paths->bytes[file] <= 0) {
         return TFOS_OK;
     }
-    TFOS_TRY(tfos__stream_open(options->files, paths->path[file], TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream,
-                               error));
+    TFOS_TRY(
+        tfos__stream_open(options->files, paths->path[file], TFOS_CODEC_AUTO, TFOS__CONTENT_RECORDS, &stream, error));
     *out = tfos__stream_codec(stream) == TFOS_CODEC_NONE;
     tfos__stream_close(stream);
     return TFOS_OK;

@@ -26,8 +26,8 @@ typedef struct tfos__scan_work {
 
 typedef struct tfos__scan_options {
     tfos__source_options source;
-    bool joined;         /* all files are one group: chunks do not end where files do */
-    tfos__mixer *mixer;  /* NULL, or, if they are joined: makes the chunks */
+    bool joined;        /* all files are one group: chunks do not end where files do */
+    tfos__mixer *mixer; /* NULL, or, if they are joined: makes the chunks */
     int threads;
     bool ordered;
     bool (*interrupted)(void *context); /* see tfos_read_options */

@@ -220,7 +220,8 @@ static tfos_status read_multiples(opener *self, TF_OpKernelConstruction *from, T
     size_t columns = tfos_schema_field_count(self->schema);
     tfos_status ours = read_list(from, "multiples", status, &numbers, &count, error);
     if (ours == TFOS_OK && count != columns) {
-        ours = tfos__fail(error, TFOS_INVALID, "expected %zu multiples, one for each column, found %zu", columns, count);
+        ours =
+            tfos__fail(error, TFOS_INVALID, "expected %zu multiples, one for each column, found %zu", columns, count);
     }
     self->multiples = ours == TFOS_OK ? calloc(columns + 1, sizeof *self->multiples) : NULL;
     if (ours == TFOS_OK && self->multiples == NULL) {
@@ -280,8 +281,7 @@ static void *opener_create(TF_OpKernelConstruction *from)
     tfos_error error;
     TF_Status *status = tf->TF_NewStatus();
     opener *self = calloc(1, sizeof *self);
-    tfos_status ours =
-        self == NULL ? tfos__fail_memory(&error, sizeof *self) : opener_read(self, from, status, &error);
+    tfos_status ours = self == NULL ? tfos__fail_memory(&error, sizeof *self) : opener_read(self, from, status, &error);
     if (ours != TFOS_OK) {
         opener_free(self);
         self = NULL;
@@ -422,8 +422,8 @@ static tfos_status read_outputs(taker *self, TF_OpKernelConstruction *from, TF_S
         ours = read_list(from, list_names[i], status, &lists[i], &counts[i], error);
     }
     self->count = counts[LIST_COLUMNS];
-    bool agree = counts[LIST_FORMS] == self->count && counts[LIST_FILLERS] == self->count &&
-                 counts[LIST_RANKS] == self->count;
+    bool agree =
+        counts[LIST_FORMS] == self->count && counts[LIST_FILLERS] == self->count && counts[LIST_RANKS] == self->count;
     if (ours == TFOS_OK && !agree) {
         ours = tfos__fail(error, TFOS_INVALID, "columns, forms, fillers and ranks have one number for each output");
     }
@@ -597,11 +597,11 @@ static void add_open(TF_Status *status)
 
 static void add_next(TF_Status *status)
 {
-    static const char *const attributes[] = {"batch_size: int >= 1", "drop_remainder: bool = false",
-                                             "columns: list(int)",   "forms: list(int)",
-                                             "fillers: list(int)",   "ranks: list(int)",
+    static const char *const attributes[] = {"batch_size: int >= 1",  "drop_remainder: bool = false",
+                                             "columns: list(int)",    "forms: list(int)",
+                                             "fillers: list(int)",    "ranks: list(int)",
                                              "dimensions: list(int)", "F: list(type) >= 0",
-                                             "T: list(type) >= 1",   NULL};
+                                             "T: list(type) >= 1",    NULL};
     TF_OpDefinitionBuilder *op = define("TfosRecordsNext", attributes);
     tf->TF_OpDefinitionBuilderAddInput(op, "reader: int64");
     tf->TF_OpDefinitionBuilderAddInput(op, "filler_values: F");

@@ -93,9 +93,19 @@ def test_quick_run_of_collectives():
         assert re.search(r"\d (µs|ms)", line[50:]), line
 
 
+@pytest.mark.long
+def test_quick_run_of_tensorflow():
+    result = run_bench("tensorflow", "--quick")
+    assert result.returncode == 0, result.stderr
+    for work in ("record dataset A, 2 threads", "record dataset B, 1 thread"):
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert line.count("rec/s") == 2 and " × (" in line, line
+
+
 def test_unknown_section_and_saving_a_quick_run_are_refused():
     unknown, quick = run_bench("recods"), run_bench("--quick", "--save")
-    assert unknown.returncode == 2 and "there are records, spark-records, cluster, feed, collective" in unknown.stderr
+    sections = "there are records, spark-records, cluster, feed, collective, tensorflow"
+    assert unknown.returncode == 2 and sections in unknown.stderr
     assert quick.returncode == 2 and "leave out --quick" in quick.stderr
 
 

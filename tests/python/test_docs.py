@@ -14,7 +14,7 @@ import processes
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-GUIDES = ["records", "table", "cluster", "feed", "train", "pipeline", "native", "runner", "ps", "status"]
+GUIDES = ["records", "data", "table", "cluster", "feed", "train", "pipeline", "native", "runner", "ps", "status"]
 PAGES = ["README.md", *(f"docs/{name}.md" for name in GUIDES)]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS = 200  # for a command: less than a test has, so that what hangs can be shown

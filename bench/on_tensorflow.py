@@ -1,0 +1,18 @@
+"""Section "tensorflow": what reaches TensorFlow, and what it does with it, against its own ways.
+
+Each part is a module with rows(root, build, quick, say), which returns rows, and NOTES. (Not named like the section:
+programs of this folder import TensorFlow.)
+"""
+
+import record_dataset
+import table
+
+PARTS = [record_dataset]
+
+
+def measure(root, build, quick, say):
+    rows = [row for part in PARTS for row in part.rows(root, build, quick, say)]
+    for row in rows if quick else ():
+        row.met = None  # tiny data say nothing about speed
+    notes = [note for part in PARTS for note in part.NOTES]
+    return table.Section("tensorflow", "batches to a training step, against tf.data", rows, notes)
