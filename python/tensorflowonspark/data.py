@@ -3,7 +3,7 @@
     dataset = data.records("train/*.tfrecord", 256, {
         "image": tf.io.FixedLenFeature([28, 28], tf.float32),
         "label": tf.io.FixedLenFeature([], tf.int64),
-    }, label="label", shuffle=10_000, shard=(ctx.task_index, ctx.num_workers))
+    }, label="label", shuffle=10_000, shard=(worker, worker_count))
     model.fit(dataset, epochs=3)
 
 Batches are equal to those of tf.io.parse_example on the same records.
