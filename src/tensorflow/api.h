@@ -5,6 +5,7 @@
 #ifndef TFOS_TENSORFLOW_API_H
 #define TFOS_TENSORFLOW_API_H
 
+#include "tensorflow/dtype.h"
 #include "tfos.h"
 
 typedef struct TF_Status TF_Status;
@@ -39,18 +40,7 @@ typedef struct TF_Buffer {
     void (*deallocator)(void *data, size_t length);
 } TF_Buffer;
 
-/* The numbers of types and codes are part of TensorFlow's ABI. */
-enum {
-    TFOS__TF_FLOAT = 1,
-    TFOS__TF_DOUBLE = 2,
-    TFOS__TF_INT32 = 3,
-    TFOS__TF_STRING = 7,
-    TFOS__TF_INT64 = 9,
-    TFOS__TF_BOOL = 10,
-    TFOS__TF_BFLOAT16 = 14,
-    TFOS__TF_HALF = 19,
-};
-
+/* The numbers of codes, as those of types (tensorflow/dtype.h), are part of TensorFlow's ABI. */
 enum {
     TFOS__TF_CANCELLED = 1,
     TFOS__TF_INVALID_ARGUMENT = 3,

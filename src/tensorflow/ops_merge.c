@@ -45,9 +45,9 @@ static tfos_status look_at(const work *w, tfos_error *error)
 static tfos_status find_element(int type, tfos_element *out, tfos_error *error)
 {
     static const int types[] = {
-        [TFOS_ELEMENT_FLOAT32] = TFOS__TF_FLOAT, [TFOS_ELEMENT_FLOAT64] = TFOS__TF_DOUBLE,
-        [TFOS_ELEMENT_FLOAT16] = TFOS__TF_HALF,  [TFOS_ELEMENT_BFLOAT16] = TFOS__TF_BFLOAT16,
-        [TFOS_ELEMENT_INT32] = TFOS__TF_INT32,   [TFOS_ELEMENT_INT64] = TFOS__TF_INT64,
+        [TFOS_ELEMENT_FLOAT32] = TFOS__DTYPE_FLOAT, [TFOS_ELEMENT_FLOAT64] = TFOS__DTYPE_DOUBLE,
+        [TFOS_ELEMENT_FLOAT16] = TFOS__DTYPE_HALF,  [TFOS_ELEMENT_BFLOAT16] = TFOS__DTYPE_BFLOAT16,
+        [TFOS_ELEMENT_INT32] = TFOS__DTYPE_INT32,   [TFOS_ELEMENT_INT64] = TFOS__DTYPE_INT64,
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i] == type) {
@@ -145,7 +145,7 @@ static tfos_status give_gathered(const work *w, size_t i, const uint64_t *rows, 
 static tfos_status give_weight(const work *w, double weight, tfos_error *error)
 {
     TF_Tensor *tensor =
-        tf->TF_AllocateOutput(w->context, OUTPUT_WEIGHT, TFOS__TF_DOUBLE, NULL, 0, sizeof weight, w->status);
+        tf->TF_AllocateOutput(w->context, OUTPUT_WEIGHT, TFOS__DTYPE_DOUBLE, NULL, 0, sizeof weight, w->status);
     TFOS_TRY(look_at(w, error));
     memcpy(tf->TF_TensorData(tensor), &weight, sizeof weight);
     tf->TF_DeleteTensor(tensor);

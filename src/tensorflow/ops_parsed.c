@@ -126,7 +126,7 @@ static tfos_status write_sparse(tfos__ops_outputs *out, tfos_batch *batch, const
     const tfos__ops_shape places = {.dim = {rows->child->length, 2}, .count = 2};
     const tfos__ops_shape flat = {.dim = {rows->child->length}, .count = 1};
     const tfos__ops_shape pair = {.dim = {2}, .count = 1};
-    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_INT64, &places, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__DTYPE_INT64, &places, &tensor, &data, error));
     int64_t *place = data;
     for (int64_t row = 0; row < rows->length; row++) {
         int32_t length = rows->offsets[row + 1] - rows->offsets[row];
@@ -137,7 +137,7 @@ static tfos_status write_sparse(tfos__ops_outputs *out, tfos_batch *batch, const
     }
     out->tf->TF_DeleteTensor(tensor);
     TFOS_TRY(write_plain(out, batch, rows->child, &flat, error));
-    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_INT64, &pair, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__DTYPE_INT64, &pair, &tensor, &data, error));
     ((int64_t *)data)[0] = rows->length;
     ((int64_t *)data)[1] = longest_of(rows);
     out->tf->TF_DeleteTensor(tensor);
@@ -151,10 +151,10 @@ static tfos_status write_ragged(tfos__ops_outputs *out, tfos_batch *batch, const
     const tfos__ops_shape flat = {.dim = {rows->child->length}, .count = 1};
     const tfos__ops_shape borders = {.dim = {rows->length + 1}, .count = 1};
     TFOS_TRY(write_plain(out, batch, rows->child, &flat, error));
-    if (out->tf->TF_ExpectedOutputDataType(out->context, out->next) == TFOS__TF_INT32) {
-        return tfos__ops_write_shared(out, batch, TFOS__TF_INT32, rows->offsets, &borders, error);
+    if (out->tf->TF_ExpectedOutputDataType(out->context, out->next) == TFOS__DTYPE_INT32) {
+        return tfos__ops_write_shared(out, batch, TFOS__DTYPE_INT32, rows->offsets, &borders, error);
     }
-    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_INT64, &borders, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__DTYPE_INT64, &borders, &tensor, &data, error));
     for (int64_t i = 0; i <= rows->length; i++) {
         ((int64_t *)data)[i] = rows->offsets[i];
     }

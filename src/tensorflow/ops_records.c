@@ -355,7 +355,7 @@ static void opener_compute(void *data, TF_OpKernelContext *context)
     tfos_status ours = begin_iteration(&of, &error);
     ours = ours == TFOS_OK ? open_reader(data, context, status, of, &error) : ours;
     if (ours == TFOS_OK) {
-        TF_Tensor *tensor = tf->TF_NewTensor(TFOS__TF_INT64, NULL, 0, of, sizeof of->number, give_tensor, of);
+        TF_Tensor *tensor = tf->TF_NewTensor(TFOS__DTYPE_INT64, NULL, 0, of, sizeof of->number, give_tensor, of);
         tf->TF_SetOutput(context, 0, tensor, status);
         tf->TF_DeleteTensor(tensor);
         ours = tfos__tensorflow_check(tf, status, "TfosRecordsOpen", &error);

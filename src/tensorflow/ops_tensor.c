@@ -17,21 +17,22 @@
 #include "tensorflow/ops.h"
 
 static const int tensor_types[] = {
-    [TFOS_TYPE_INT32] = TFOS__TF_INT32,   [TFOS_TYPE_INT64] = TFOS__TF_INT64, [TFOS_TYPE_FLOAT] = TFOS__TF_FLOAT,
-    [TFOS_TYPE_DOUBLE] = TFOS__TF_DOUBLE, [TFOS_TYPE_BOOL] = TFOS__TF_BOOL,   [TFOS_TYPE_STRING] = TFOS__TF_STRING,
-    [TFOS_TYPE_BINARY] = TFOS__TF_STRING,
+    [TFOS_TYPE_INT32] = TFOS__DTYPE_INT32,   [TFOS_TYPE_INT64] = TFOS__DTYPE_INT64,
+    [TFOS_TYPE_FLOAT] = TFOS__DTYPE_FLOAT,   [TFOS_TYPE_DOUBLE] = TFOS__DTYPE_DOUBLE,
+    [TFOS_TYPE_BOOL] = TFOS__DTYPE_BOOL,     [TFOS_TYPE_STRING] = TFOS__DTYPE_STRING,
+    [TFOS_TYPE_BINARY] = TFOS__DTYPE_STRING,
 };
 
 /* Of an element of a tensor of such a type. */
 static size_t width_of(int tensor_type)
 {
     switch (tensor_type) {
-    case TFOS__TF_BOOL:
+    case TFOS__DTYPE_BOOL:
         return 1;
-    case TFOS__TF_INT32:
-    case TFOS__TF_FLOAT:
+    case TFOS__DTYPE_INT32:
+    case TFOS__DTYPE_FLOAT:
         return 4;
-    case TFOS__TF_STRING:
+    case TFOS__DTYPE_STRING:
         return sizeof(TF_TString);
     default:
         return 8;
@@ -84,7 +85,7 @@ tfos_status tfos__ops_write_flag(tfos__ops_outputs *out, bool flag, tfos_error *
     TF_Tensor *tensor;
     void *data;
     const tfos__ops_shape scalar = {.count = 0};
-    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_BOOL, &scalar, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__DTYPE_BOOL, &scalar, &tensor, &data, error));
     *(uint8_t *)data = flag;
     out->tf->TF_DeleteTensor(tensor);
     return TFOS_OK;
@@ -121,7 +122,7 @@ static tfos_status write_splits(tfos__ops_outputs *out, const int32_t *offsets, 
     TF_Tensor *tensor;
     void *data;
     const tfos__ops_shape of = {.dim = {rows + 1}, .count = 1};
-    TFOS_TRY(tfos__ops_allocate(out, TFOS__TF_INT64, &of, &tensor, &data, error));
+    TFOS_TRY(tfos__ops_allocate(out, TFOS__DTYPE_INT64, &of, &tensor, &data, error));
     int64_t *to = data;
     for (int64_t i = 0; i <= rows; i++) {
         to[i] = offsets[i];
