@@ -4,10 +4,11 @@ Each part is a module with rows(root, build, quick, say), which returns rows, an
 programs of this folder import TensorFlow.)
 """
 
+import model
 import record_dataset
 import table
 
-PARTS = [record_dataset]
+PARTS = [model, record_dataset]
 
 
 def measure(root, build, quick, say):
@@ -15,4 +16,4 @@ def measure(root, build, quick, say):
     for row in rows if quick else ():
         row.met = None  # tiny data say nothing about speed
     notes = [note for part in PARTS for note in part.NOTES]
-    return table.Section("tensorflow", "batches to a training step, against tf.data", rows, notes)
+    return table.Section("tensorflow", "rows to results, and batches to a training step", rows, notes)

@@ -100,6 +100,8 @@ def test_quick_run_of_tensorflow():
     for work in ("record dataset A, 2 threads", "record dataset B, 1 thread"):
         (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
         assert line.count("rec/s") == 2 and " × (" in line, line
+    (line, *_) = [line for line in result.stdout.split("\n") if line.startswith("TFModel, against predict_batch_udf")]
+    assert line.count("rows/s") == 2, line
 
 
 def test_unknown_section_and_saving_a_quick_run_are_refused():
