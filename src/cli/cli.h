@@ -30,6 +30,14 @@ int tfos__cli_exit_code(tfos_status status);
 /* The table of exit codes, as `--help` shows it. */
 void tfos__cli_print_exit_codes(void);
 
+/* The same, of a command that has codes of its own. */
+typedef struct tfos__cli_code {
+    int code;
+    const char *text;
+} tfos__cli_code;
+
+void tfos__cli_print_codes(const tfos__cli_code *codes, size_t count);
+
 /* Prints "tfos: message" and returns the exit code of the error. */
 int tfos__cli_fail(const tfos_error *error);
 
@@ -123,6 +131,9 @@ struct tfos__cli_command {
  */
 bool tfos__cli_parse(const tfos__cli_command *command, int argc, char **argv, void *options, tfos__cli_inputs *inputs,
                      int *code);
+
+/* The same for a command without options and inputs, which others start. */
+bool tfos__cli_parse_nothing(const tfos__cli_command *command, int argc, char **argv, int *code);
 
 /* The name nearest to `word`, or NULL if none is near. */
 const char *tfos__cli_nearest(const char *word, const char *const *names, size_t count);

@@ -13,10 +13,7 @@
 
 /* ---- exit codes ---- */
 
-static const struct {
-    int code;
-    const char *text;
-} exit_codes[] = {
+static const tfos__cli_code exit_codes[] = {
     {CLI_OK, "all went well"},
     {CLI_BAD_DATA, "the data is bad: damaged, cut short, or not what the schema says"},
     {CLI_USAGE, "the command line is wrong, or asks for what is not supported"},
@@ -57,12 +54,17 @@ int tfos__cli_exit_code(tfos_status status)
     return CLI_SYSTEM;
 }
 
-void tfos__cli_print_exit_codes(void)
+void tfos__cli_print_codes(const tfos__cli_code *codes, size_t count)
 {
     tfos__cli_print("\nExit codes:\n");
-    for (size_t i = 0; i < sizeof exit_codes / sizeof exit_codes[0]; i++) {
-        tfos__cli_print("  %3d  %s\n", exit_codes[i].code, exit_codes[i].text);
+    for (size_t i = 0; i < count; i++) {
+        tfos__cli_print("  %3d  %s\n", codes[i].code, codes[i].text);
     }
+}
+
+void tfos__cli_print_exit_codes(void)
+{
+    tfos__cli_print_codes(exit_codes, sizeof exit_codes / sizeof exit_codes[0]);
 }
 
 __attribute__((format(printf, 1, 0))) static void print_message(const char *format, va_list arguments)

@@ -1,6 +1,5 @@
 /* tfos node: the process beside an executor. A Spark task starts it with a pipe as its stdin. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -9,33 +8,20 @@
 
 static void print_exit_codes(void)
 {
-    static const struct {
-        int code;
-        const char *text;
-    } codes[] = {
+    static const tfos__cli_code codes[] = {
 #define CODE(name, number, text) {number, text},
         TFOS__NODE_EXIT_MAP(CODE)
 #undef CODE
     };
-    tfos__cli_print("\nExit codes:\n");
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        tfos__cli_print("  %3d  %s\n", codes[i].code, codes[i].text);
-    }
+    tfos__cli_print_codes(codes, sizeof codes / sizeof codes[0]);
 }
 
 static int run(int argc, char **argv)
 {
-    tfos__cli_inputs inputs;
     int code;
-    char unused;
     tfos__seclude();
-    if (!tfos__cli_parse(&tfos__cli_node, argc, argv, &unused, &inputs, &code)) {
+    if (!tfos__cli_parse_nothing(&tfos__cli_node, argc, argv, &code)) {
         return code;
-    }
-    size_t extra = inputs.count;
-    free(inputs.text);
-    if (extra > 0) {
-        return tfos__cli_fail_usage("`tfos node` takes no arguments; `tfos node --help` tells more");
     }
     code = (int)tfos__node_run();
     /* Not by way of exit: it would wait for the thread that resolves the coordinator's name, and nobody knows for how

@@ -351,3 +351,18 @@ void tfos__cli_print_help(const tfos__cli_command *command)
         tfos__cli_print_exit_codes();
     }
 }
+
+bool tfos__cli_parse_nothing(const tfos__cli_command *command, int argc, char **argv, int *code)
+{
+    tfos__cli_inputs inputs;
+    char unused;
+    if (!tfos__cli_parse(command, argc, argv, &unused, &inputs, code)) {
+        return false;
+    }
+    free(inputs.text);
+    if (inputs.count > 0) {
+        *code = tfos__cli_fail_usage("`tfos %s` takes no arguments; `tfos %s --help` tells more", command->name,
+                                     command->name);
+    }
+    return inputs.count == 0;
+}

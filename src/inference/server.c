@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,6 +23,7 @@
 #include "inference/orders.h"
 #include "net/local.h"
 #include "service/note.h"
+#include "service/pidfd.h"
 #include "tensorflow/model.h"
 
 enum {
@@ -268,16 +268,6 @@ static void say(const char *first, const char *second, const char *rest)
     fflush(stdout);
 }
 
-static int open_pidfd(pid_t pid)
-{
-#if defined(SYS_pidfd_open)
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-#else
-    (void)pid;
-    return -1;
-#endif
-}
-
 tfos__inference_exit tfos__inference_run(void)
 {
     static server self; /* its threads use it until the process ends */
@@ -288,7 +278,7 @@ tfos__inference_exit tfos__inference_run(void)
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     self.parent = getppid();
-    self.parent_fd = open_pidfd(self.parent);
+    self.parent_fd = tfos__pidfd_open(self.parent);
     offer_to_die_first();
     if (tfos__inference_orders_read(STDIN_FILENO, &self.orders, &error) != TFOS_OK) {
         tfos__note("%s", error.message);

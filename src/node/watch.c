@@ -3,13 +3,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "base/status.h"
 #include "node/state.h"
+#include "service/pidfd.h"
 
 /* ---- the executor ---- */
 
@@ -46,24 +46,13 @@ static void on_look(uv_timer_t *timer)
     }
 }
 
-static int open_pidfd(pid_t pid)
-{
-#if defined(SYS_pidfd_open)
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-#else
-    (void)pid;
-    errno = ENOSYS;
-    return -1;
-#endif
-}
-
 static tfos_status watch_executor(tfos__node *node, tfos_error *error)
 {
     int64_t with_pidfd;
     tfos__process process;
     TFOS_TRY(tfos__setting_choose(TFOS__SETTING_NODE_PIDFD, -1, -1, &with_pidfd, error));
     node->executor_pid = node->orders.executor_pid != 0 ? node->orders.executor_pid : getppid();
-    int file = with_pidfd != 0 ? open_pidfd(node->executor_pid) : -1;
+    int file = with_pidfd != 0 ? tfos__pidfd_open(node->executor_pid) : -1;
     bool found = tfos__process_read(node->executor_pid, &process);
     node->executor_start = process.start;
     /* Only now: had it died before, its number might have been given to another process. */
