@@ -1,7 +1,9 @@
 /* A line, the task's end: the sink of a pump.
  *
  * Both lanes may be full at once: then the task takes results, and keeps them until they are asked for. Otherwise the
- * server would wait for room for results, and the task for room for rows, for ever. */
+ * server would wait for room for results, and the task for room for rows, for ever. When many are kept, the rest of the
+ * rows waits instead, until these were asked for: results may be much larger than rows. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,9 +20,10 @@
 #include "net/local.h"
 
 enum {
-    ANSWER_MS = 30000, /* for the first word of a server that may be busy */
-    WAIT_MS = 100,     /* between two looks at the socket */
-    WINDOW = 4,        /* entries of the largest size that are under way */
+    ANSWER_MS = 30000,     /* for the first word of a server that may be busy */
+    WAIT_MS = 100,         /* between two looks at the socket */
+    WINDOW = 4,            /* entries of the largest size that are under way */
+    KEPT_BYTES = 32 << 20, /* of results, before the rest of a batch of rows waits */
 };
 
 typedef struct line {
@@ -34,10 +37,15 @@ typedef struct line {
     tfos__lane_writer writer;
     tfos__lane_reader reader;
     tfos__batch_queue ready; /* results that were taken while the task waited for room */
-    uint64_t row;            /* rows that were put */
-    uint64_t answered;       /* … and whose results were taken */
-    bool exhausted;
-    bool refused; /* the server takes no more rows: what it has computed comes first, and then why */
+    size_t ready_bytes;
+    tfos_batch *rest; /* rows of a batch that were not put yet, from rest_first on; NULL: there are none */
+    int64_t rest_first;
+    uint64_t row;      /* rows that were put */
+    uint64_t answered; /* … and whose results were taken */
+    bool exhausted;    /* no more rows come; behind the rest, that is said */
+    bool ended;        /* … and was */
+    bool gone;         /* the socket is closed: what is in the lane of results is all there will be */
+    bool refused;      /* the server takes no more rows: what it has computed comes first, and then why */
 } line;
 
 static line *line_of(tfos__sink *sink)
@@ -48,7 +56,7 @@ static line *line_of(tfos__sink *sink)
 static void close_line(tfos__sink *sink)
 {
     line *self = line_of(sink);
-    if (self->results != NULL) {
+    if (self->server != NULL) { /* the last that was given */
         tfos__lane_close_tail(self->results);
         tfos__bell_ring(self->server);
     }
@@ -56,6 +64,7 @@ static void close_line(tfos__sink *sink)
         close(self->socket);
     }
     tfos__batch_queue_reset(&self->ready);
+    tfos_batch_free(self->rest);
     tfos__lane_reader_reset(&self->reader);
     tfos__lane_writer_reset(&self->writer);
     tfos__lane_free(self->lane);
@@ -78,6 +87,7 @@ static tfos_status fail_gone(const line *self, tfos_error *error)
                       (unsigned long long)(self->row - self->answered), (unsigned long long)self->row);
 }
 
+/* A server closes its socket when it has said all that it has to say, which the task may not have read yet. */
 static tfos_status look_around(line *self, tfos_error *error)
 {
     tfos__packet packet;
@@ -91,7 +101,8 @@ static tfos_status look_around(line *self, tfos_error *error)
         return TFOS_OK;
     }
     tfos__packet_close_fds(fds);
-    return fail_gone(self, error);
+    self->gone = true;
+    return TFOS_OK;
 }
 
 /* ---- results ---- */
@@ -161,14 +172,119 @@ static tfos_status take(line *self, tfos_batch **out, tfos_error *error)
     return status;
 }
 
-/* Takes what results there are. What is wrong with them is said when they are asked for. */
+/* Takes what results there are, but not too many. What is wrong with them is said when they are asked for. */
 static void drain(line *self)
 {
     tfos_batch *batch;
-    while (self->answered < self->row && tfos__batch_queue_reserve(&self->ready, NULL) == TFOS_OK &&
-           take(self, &batch, NULL) == TFOS_OK && batch != NULL) {
+    while (self->answered < self->row && self->ready_bytes < KEPT_BYTES &&
+           tfos__batch_queue_reserve(&self->ready, NULL) == TFOS_OK && take(self, &batch, NULL) == TFOS_OK &&
+           batch != NULL) {
         tfos__batch_queue_put(&self->ready, batch);
+        self->ready_bytes += tfos_batch_bytes(batch);
     }
+}
+
+static tfos_batch *take_ready(line *self)
+{
+    tfos_batch *batch = tfos__batch_queue_take(&self->ready);
+    self->ready_bytes -= batch != NULL ? tfos_batch_bytes(batch) : 0;
+    return batch;
+}
+
+/* ---- rows ---- */
+
+/* A lane that takes nothing more, or a server that is gone: what it has computed comes first, and then why. */
+static void give_up_rest(line *self)
+{
+    self->refused = true;
+    tfos_batch_free(self->rest);
+    self->rest = NULL;
+}
+
+static tfos_status put_end(line *self, tfos_error *error)
+{
+    _Alignas(8) uint8_t entry[TFOS__ENTRY_HEADER_BYTES];
+    tfos__entry_write_partition(self->row, entry);
+    TFOS_TRY(tfos__lane_put_entry(&self->writer, entry, sizeof entry, error));
+    tfos__lane_close_head(self->lane);
+    tfos__bell_ring(self->server);
+    self->ended = true;
+    return TFOS_OK;
+}
+
+/* Puts what there is room for now, and the end behind the last row. END: there is no room for the rest. */
+static tfos_status put_some(line *self, tfos_error *error)
+{
+    while (self->rest != NULL) {
+        int64_t done = 0;
+        int64_t count = tfos_batch_rows(self->rest) - self->rest_first;
+        TFOS_TRY(tfos__lane_put_rows(&self->writer, self->rest, self->rest_first, count, self->batch_bytes, self->row,
+                                     &done, error));
+        self->row += (uint64_t)done;
+        self->rest_first += done;
+        if (done == count) {
+            tfos_batch_free(self->rest);
+            self->rest = NULL;
+        }
+    }
+    return self->exhausted && !self->ended ? put_end(self, error) : TFOS_OK;
+}
+
+/* The same, for whoever goes on with something else. OK: all was put, or nothing more will be. */
+static tfos_status push(line *self, tfos_error *error)
+{
+    tfos_status status = self->refused ? TFOS_OK : put_some(self, error);
+    if (status == TFOS_CANCELLED || (status == TFOS_END && self->gone)) {
+        give_up_rest(self);
+        return TFOS_OK;
+    }
+    return status;
+}
+
+static tfos_status check_sizes(line *self, const tfos_batch *batch, tfos_error *error)
+{
+    for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
+        size_t bytes = tfos__entry_batch_bytes(batch, row, 1);
+        if (bytes > tfos__lane_ring_bytes(self->lane)) {
+            return tfos__sink_refuse_row(&self->sink, batch, row, self->row + (uint64_t)row, bytes, error);
+        }
+    }
+    return TFOS_OK;
+}
+
+/* END: the server takes no more rows. */
+static tfos_status put_batch(tfos__sink *sink, const tfos_batch *batch, tfos_error *error)
+{
+    line *self = line_of(sink);
+    assert(self->rest == NULL && !self->exhausted);
+    TFOS_TRY(check_sizes(self, batch, error));
+    if (tfos_batch_rows(batch) > 0) {
+        self->rest = tfos_batch_retain((tfos_batch *)(uintptr_t)batch);
+        self->rest_first = 0;
+    }
+    for (;;) {
+        uint32_t seen = tfos__bell_read(self->bell);
+        tfos_status status = push(self, error);
+        if (status != TFOS_END) {
+            return status == TFOS_OK && self->refused ? TFOS_END : status;
+        }
+        drain(self);
+        if (self->ready_bytes >= KEPT_BYTES) {
+            return TFOS_OK; /* the rest goes on when results are asked for */
+        }
+        TFOS_TRY(look_around(self, error));
+        if (!self->gone) {
+            tfos__bell_wait(self->bell, seen, WAIT_MS);
+        }
+    }
+}
+
+static tfos_status exhaust(tfos__sink *sink, tfos_error *error)
+{
+    line *self = line_of(sink);
+    self->exhausted = true;
+    tfos_status status = push(self, error);
+    return status == TFOS_END ? TFOS_OK : status;
 }
 
 static bool is_hungry(const line *self)
@@ -178,94 +294,37 @@ static bool is_hungry(const line *self)
     return counts.consumed_rows >= counts.fed_rows;
 }
 
+/* Whether there is nothing left to be put or waited for. */
+static bool is_done(const line *self)
+{
+    return self->answered == self->row && self->rest == NULL && !self->refused && (!self->exhausted || self->ended);
+}
+
 static tfos_status take_results(tfos__sink *sink, tfos_feeder_wait wait, tfos_batch **out, tfos_error *error)
 {
     line *self = line_of(sink);
-    *out = tfos__batch_queue_take(&self->ready);
+    *out = take_ready(self);
     while (*out == NULL) {
+        bool was_gone = self->gone;
         uint32_t seen = tfos__bell_read(self->bell);
-        if (self->answered == self->row && !self->refused) {
+        tfos_status status = push(self, error);
+        TFOS_TRY(status == TFOS_END ? TFOS_OK : status);
+        if (is_done(self)) {
             return self->exhausted || wait != TFOS_WAIT_NOT ? TFOS_END : TFOS_OK;
         }
         TFOS_TRY(take(self, out, error));
-        bool enough = *out != NULL || wait == TFOS_WAIT_NOT || (wait == TFOS_WAIT_FOR_ROOM && is_hungry(self));
-        if (enough) {
+        bool patient = wait == TFOS_WAIT_FOR_RESULTS || (wait == TFOS_WAIT_FOR_ROOM && !is_hungry(self));
+        if (*out != NULL || (!patient && self->rest == NULL && !self->refused)) {
             return TFOS_OK;
+        }
+        if (was_gone) {
+            return fail_gone(self, error);
         }
         TFOS_TRY(look_around(self, error));
-        tfos__bell_wait(self->bell, seen, WAIT_MS);
-    }
-    return TFOS_OK;
-}
-
-/* ---- rows ---- */
-
-/* Waits after a lane had no room (END) or takes nothing more (CANCELLED). OK: it may have room now. END: it never will.
- */
-static tfos_status await_room(line *self, tfos_status why, uint32_t seen, tfos_error *error)
-{
-    if (why == TFOS_CANCELLED) {
-        self->refused = true;
-        return TFOS_END;
-    }
-    if (why != TFOS_END) {
-        return why;
-    }
-    drain(self);
-    TFOS_TRY(look_around(self, error));
-    tfos__bell_wait(self->bell, seen, WAIT_MS);
-    return TFOS_OK;
-}
-
-static tfos_status put_batch(tfos__sink *sink, const tfos_batch *batch, tfos_error *error)
-{
-    line *self = line_of(sink);
-    int64_t rows = tfos_batch_rows(batch);
-    for (int64_t first = 0; first < rows;) {
-        int64_t done = 0;
-        uint32_t seen = tfos__bell_read(self->bell);
-        size_t bytes = tfos__entry_batch_bytes(batch, first, 1);
-        if (bytes > tfos__lane_ring_bytes(self->lane)) {
-            return tfos__sink_refuse_row(sink, batch, first, self->row, bytes, error);
-        }
-        tfos_status status =
-            tfos__lane_put_rows(&self->writer, batch, first, rows - first, self->batch_bytes, self->row, &done, error);
-        if (status == TFOS_OK) {
-            first += done;
-            self->row += (uint64_t)done;
-        } else {
-            TFOS_TRY(await_room(self, status, seen, error));
+        if (!self->gone) {
+            tfos__bell_wait(self->bell, seen, WAIT_MS);
         }
     }
-    return TFOS_OK;
-}
-
-/* Puts an entry of ours, waiting for room. */
-static tfos_status put_entry(line *self, const void *entry, size_t bytes, tfos_error *error)
-{
-    for (;;) {
-        uint32_t seen = tfos__bell_read(self->bell);
-        tfos_status status = tfos__lane_put_entry(&self->writer, entry, bytes, error);
-        if (status == TFOS_OK) {
-            return TFOS_OK;
-        }
-        TFOS_TRY(await_room(self, status, seen, error));
-    }
-}
-
-static tfos_status exhaust(tfos__sink *sink, tfos_error *error)
-{
-    line *self = line_of(sink);
-    _Alignas(8) uint8_t entry[TFOS__ENTRY_HEADER_BYTES];
-    if (self->exhausted) {
-        return TFOS_OK;
-    }
-    tfos__entry_write_partition(self->row, entry);
-    tfos_status status = self->refused ? TFOS_END : put_entry(self, entry, sizeof entry, error);
-    TFOS_TRY(status == TFOS_END ? TFOS_OK : status);
-    tfos__lane_close_head(self->lane);
-    tfos__bell_ring(self->server);
-    self->exhausted = true;
     return TFOS_OK;
 }
 
@@ -352,13 +411,14 @@ static tfos_status take_lanes(line *self, tfos_error *error)
     return status;
 }
 
+/* The lane is empty, so there is room for it, or never will be. */
 static tfos_status give_order(line *self, const tfos__line_options *options, tfos_error *error)
 {
     tfos__buffer entry = {0};
     tfos_status status = tfos__entry_append_text(options->order, options->order_bytes, &entry, error);
-    status = status == TFOS_OK ? put_entry(self, entry.data, entry.size, error) : status;
+    status = status == TFOS_OK ? tfos__lane_put_entry(&self->writer, entry.data, entry.size, error) : status;
     tfos__buffer_reset(&entry);
-    return status == TFOS_END ? fail_nobody(error) : status;
+    return status == TFOS_END || status == TFOS_CANCELLED ? fail_nobody(error) : status;
 }
 
 static tfos_status open_line(line *self, const tfos__line_options *options, tfos_error *error)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,6 +28,8 @@
 #include "tensorflow/model.h"
 
 enum {
+    FIRST_MS = 30000,          /* for the task that has started it to come */
+    PAUSE_NS = 10000000,       /* after a task that could not be let in */
     LOOK_MS = 200,             /* between two looks at the parent, where the kernel has no pidfd */
     LINES_MOST = 1024,         /* tasks at a time */
     BATCH_ROWS = 1024,         /* where an order says nothing */
@@ -41,8 +44,10 @@ typedef struct server {
     char name[TFOS__LOCAL_NAME_BYTES];
     pid_t parent;
     int parent_fd; /* -1: the kernel has none */
+    int answers;   /* what was stdout: models, and libraries of ops, may print there */
     atomic_int lines;
     atomic_llong left_ms; /* when the last one was left */
+    atomic_bool used;     /* a task has come */
 } server;
 
 /* ---- a task ---- */
@@ -158,9 +163,11 @@ static void let_in(server *self)
         if (socket >= 0) {
             close(socket); /* the task tries again */
         }
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL); /* there may be no descriptor left for it */
         return;
     }
     *next = (visit){self, socket};
+    atomic_store(&self->used, true);
     atomic_fetch_add(&self->lines, 1);
     if (tfos__thread_start(&thread, run_visit, next) != 0) {
         atomic_fetch_sub(&self->lines, 1);
@@ -173,16 +180,21 @@ static void let_in(server *self)
 
 /* ---- who needs it ---- */
 
+/* Whoever has started it comes, if it takes a while. */
+static int64_t idle_ms(const server *self)
+{
+    return atomic_load(&self->used) ? self->orders.idle_ms : tfos__max_i64(self->orders.idle_ms, FIRST_MS);
+}
+
 static bool is_wanted(const server *self)
 {
-    bool idle =
-        atomic_load(&self->lines) == 0 && tfos__clock_ms() - atomic_load(&self->left_ms) >= self->orders.idle_ms;
+    bool idle = atomic_load(&self->lines) == 0 && tfos__clock_ms() - atomic_load(&self->left_ms) >= idle_ms(self);
     return !idle && getppid() == self->parent;
 }
 
 static int wait_ms(const server *self)
 {
-    int64_t left = self->orders.idle_ms - (tfos__clock_ms() - atomic_load(&self->left_ms));
+    int64_t left = idle_ms(self) - (tfos__clock_ms() - atomic_load(&self->left_ms));
     return (int)tfos__max_i64(1, tfos__min_i64(left > 0 ? left : LOOK_MS, LOOK_MS));
 }
 
@@ -257,15 +269,14 @@ static tfos_status load(server *self, const tfos__tensorflow **tf, tfos_error *e
 }
 
 /* A word, another one, and the rest of the line. */
-static void say(const char *first, const char *second, const char *rest)
+static void say(const server *self, const char *first, const char *second, const char *rest)
 {
     char line[2 * TFOS_ERROR_MESSAGE_BYTES];
     snprintf(line, sizeof line, "%s %s %s", first, second, rest);
     for (char *at = line; *at != '\0'; at++) {
         *at = *at == '\n' ? ' ' : *at;
     }
-    printf("%s\n", line);
-    fflush(stdout);
+    dprintf(self->answers, "%s\n", line);
 }
 
 tfos__inference_exit tfos__inference_run(void)
@@ -277,6 +288,8 @@ tfos__inference_exit tfos__inference_run(void)
     /* Ctrl-C in a terminal goes to all processes of an application in local mode; the driver decides what it means. */
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    self.answers = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     self.parent = getppid();
     self.parent_fd = tfos__pidfd_open(self.parent);
     offer_to_die_first();
@@ -285,11 +298,11 @@ tfos__inference_exit tfos__inference_run(void)
         return TFOS__INFERENCE_EXIT_ORDERS;
     }
     if (load(&self, &tf, &error) != TFOS_OK) {
-        say("failed", tfos_status_name(error.status), error.message);
+        say(&self, "failed", tfos_status_name(error.status), error.message);
         return TFOS__INFERENCE_EXIT_MODEL;
     }
     atomic_store(&self.left_ms, tfos__clock_ms());
-    say("ready", self.name, tf->version);
+    say(&self, "ready", self.name, tf->version);
     watch(&self);
     return TFOS__INFERENCE_EXIT_OK;
 }

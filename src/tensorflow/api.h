@@ -131,7 +131,7 @@ enum {
     X(NEEDED, int64_t, TF_Dim, (const TF_Tensor *, int))                                                               \
     X(NEEDED, void *, TF_TensorData, (const TF_Tensor *))                                                              \
     X(NEEDED, void, TF_StringCopy, (TF_TString *, const char *, size_t))                                               \
-    X(NEEDED, void, TF_StringAssignView, (TF_TString *, const char *, size_t))                                         \
+    X(NEEDED, void, TF_StringDealloc, (TF_TString *))                                                                  \
     X(NEEDED, const char *, TF_StringGetDataPointer, (const TF_TString *))                                             \
     X(NEEDED, size_t, TF_StringGetSize, (const TF_TString *))                                                          \
     X(NEEDED, size_t, TF_TensorByteSize, (const TF_Tensor *))                                                          \

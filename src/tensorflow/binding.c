@@ -333,6 +333,10 @@ static tfos_status check_shape(const tfos_field *field, const tfos__tensor_spec 
     int64_t want = tfos__tensor_spec_row_values(spec);
     int64_t have = values_of(field, spec);
     int unknown = unknown_sizes(spec, &known);
+    if (is_bytes_of_numbers(field, spec) && (field->feature_list || field->shape != TFOS_SHAPE_SCALAR)) {
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "the bytes of one binary a row are numbers of uint8, and the column has lists of binaries");
+    }
     if (field->feature_list && spec->rank >= 0 && spec->rank != 3) {
         return tfos__fail(error, TFOS_MISMATCH, "a list of lists becomes a tensor of three dimensions, and it has %d",
                           spec->rank);

@@ -235,13 +235,19 @@ typedef struct run {
     TF_Tensor **output_values;
 } run;
 
-static void reset_run(const tfos__model *model, const tfos__binding *binding, run *self)
+static void delete_tensors(const tfos__model *model, TF_Tensor **tensors, size_t count)
 {
-    for (size_t i = 0; self->input_values != NULL && i < binding->input_count; i++) {
-        if (self->input_values[i] != NULL) {
-            model->tf->TF_DeleteTensor(self->input_values[i]);
+    for (size_t i = 0; tensors != NULL && i < count; i++) {
+        if (tensors[i] != NULL) {
+            model->tf->TF_DeleteTensor(tensors[i]);
         }
     }
+}
+
+static void reset_run(const tfos__model *model, const tfos__binding *binding, run *self)
+{
+    delete_tensors(model, self->input_values, binding->input_count);
+    delete_tensors(model, self->output_values, binding->output_count); /* that no batch has taken */
     free(self->inputs);
     free(self->input_values);
     free(self->outputs);
@@ -287,6 +293,13 @@ static tfos_status run_session(const tfos__model *model, const tfos__binding *bi
                              self->outputs, self->output_values, (int)binding->output_count, NULL, 0, NULL, status);
     tfos_status ours = tfos__tensorflow_check(model->tf, status, "the model cannot compute these rows", error);
     model->tf->TF_DeleteStatus(status);
+    if (ours == TFOS_CANCELLED || ours == TFOS_IO) {
+        /* Here these mean that the task, or the process, is gone. */
+        ours = TFOS_INVALID;
+        if (error != NULL) {
+            error->status = ours;
+        }
+    }
     return ours;
 }
 
@@ -308,13 +321,12 @@ static void release_tensors(void *context)
     free(kept);
 }
 
-static tfos_status take_outputs(const tfos__model *model, const tfos__binding *binding, const run *self, int64_t rows,
-                                int64_t all_rows, tfos_batch *out, tfos_error *error)
+static tfos_status take_outputs(const tfos__model *model, const tfos__binding *binding, TF_Tensor *const *tensors,
+                                int64_t rows, int64_t all_rows, tfos_batch *out, tfos_error *error)
 {
     for (size_t i = 0; i < binding->output_count; i++) {
         const tfos__bound *output = &binding->outputs[i];
-        tfos_status status =
-            tfos__model_column_of(model->tf, output, self->output_values[i], rows, all_rows, out, error);
+        tfos_status status = tfos__model_column_of(model->tf, output, tensors[i], rows, all_rows, out, error);
         if (status != TFOS_OK) {
             tfos__error_prefix(error, "output '%s', column '%s'", tfos__printable_text(output->spec->name).text,
                                tfos__printable_text(output->column).text);
@@ -324,25 +336,24 @@ static tfos_status take_outputs(const tfos__model *model, const tfos__binding *b
     return tfos__batch_finish(out, rows, error);
 }
 
-static tfos_status make_results(const tfos__model *model, const tfos__binding *binding, const run *self, int64_t rows,
+static tfos_status make_results(const tfos__model *model, const tfos__binding *binding, run *self, int64_t rows,
                                 int64_t all_rows, tfos_batch **out, tfos_error *error)
 {
-    tfos_batch *batch = NULL;
+    tfos_batch *batch;
     kept_tensors *kept = calloc(1, sizeof *kept + binding->output_count * sizeof kept->at[0]);
-    tfos_status status =
-        kept != NULL ? tfos__batch_new(binding->results, &batch, error) : tfos__fail_memory(error, sizeof *kept);
-    if (kept != NULL) {
-        *kept = (kept_tensors){.tf = model->tf, .count = binding->output_count};
-        memcpy(kept->at, self->output_values, kept->count * sizeof kept->at[0]);
+    if (kept == NULL) {
+        return tfos__fail_memory(error, sizeof *kept);
     }
+    tfos_status status = tfos__batch_new(binding->results, &batch, error);
     if (status != TFOS_OK) {
-        if (kept != NULL) {
-            release_tensors(kept);
-        }
+        free(kept);
         return status;
     }
+    *kept = (kept_tensors){.tf = model->tf, .count = binding->output_count};
+    memcpy(kept->at, self->output_values, kept->count * sizeof kept->at[0]);
+    memset(self->output_values, 0, kept->count * sizeof kept->at[0]);
     tfos__batch_keep(batch, release_tensors, kept);
-    status = take_outputs(model, binding, self, rows, all_rows, batch, error);
+    status = take_outputs(model, binding, kept->at, rows, all_rows, batch, error);
     if (status != TFOS_OK) {
         tfos_batch_free(batch);
         return status;

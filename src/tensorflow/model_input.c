@@ -9,6 +9,7 @@
  *   lists      LIST → (FIXED_)LIST → …             [rows, most lists, longest]
  *
  * and the sizes of the signature are put in the place of those behind the rows. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,16 +84,18 @@ static tfos_status look_at_levels(layout *self, const tfos_vector *column, const
                                   tfos_error *error)
 {
     const tfos_vector *level = column;
-    int lists = 0;
+    size_t lists = 0;
     for (; level->child != NULL; level = level->child) {
         TFOS_TRY(refuse_nulls(level, error));
+        assert(lists < 2);
         self->level[lists++] = level;
     }
     TFOS_TRY(refuse_nulls(level, error));
     self->values = level;
     self->bytes_are_values = level->layout == TFOS_LAYOUT_BYTES && spec->dtype == TFOS__DTYPE_UINT8;
     if (self->bytes_are_values) {
-        self->level[lists] = level;
+        assert(lists == 0); /* the binding has seen to it */
+        self->level[OUTER] = level;
     }
     look_at_lists(self, OUTER);
     look_at_lists(self, INNER);
@@ -184,38 +187,46 @@ static tfos_status fit(layout *self, const tfos__tensor_spec *spec, int64_t rows
 
 /* What a tensor has that is not TensorFlow's. */
 typedef struct owned {
-    void *memory; /* NULL: it is the batch's */
+    const tfos__tensorflow *tf;
+    void *memory;   /* NULL: it is the batch's */
+    size_t strings; /* in the memory, which have memory of their own */
     tfos_batch *batch;
 } owned;
 
-static void give_up(void *data, size_t bytes, void *context)
+static void release(const owned *self)
 {
-    owned *self = context;
-    (void)data;
-    (void)bytes;
+    for (size_t i = 0; i < self->strings; i++) {
+        self->tf->TF_StringDealloc((TF_TString *)self->memory + i);
+    }
     free(self->memory);
     tfos_batch_free(self->batch);
-    free(self);
 }
 
-static tfos_status make_tensor(const tfos__tensorflow *tf, const layout *self, tfos__dtype dtype, void *data,
-                               size_t bytes, owned what, TF_Tensor **out, tfos_error *error)
+static void give_up(void *data, size_t bytes, void *context)
+{
+    (void)data;
+    (void)bytes;
+    release(context);
+    free(context);
+}
+
+/* Takes over what is owned, whatever the result. */
+static tfos_status make_tensor(const layout *self, tfos__dtype dtype, void *data, size_t bytes, owned what,
+                               TF_Tensor **out, tfos_error *error)
 {
     owned *kept = malloc(sizeof *kept);
-    if (kept != NULL) {
-        *kept = what;
-        *out = tf->TF_NewTensor((int)dtype, self->dims, self->rank, data, bytes, give_up, kept);
-        if (*out != NULL) {
-            return TFOS_OK;
-        }
-        free(kept);
+    if (kept == NULL) {
+        release(&what);
+        return tfos__fail_memory(error, sizeof *kept);
     }
-    free(what.memory);
-    tfos_batch_free(what.batch);
-    return tfos__fail(error, TFOS_NO_MEMORY, "TensorFlow made no tensor of %zu bytes", bytes);
+    *kept = what;
+    *out = what.tf->TF_NewTensor((int)dtype, self->dims, self->rank, data, bytes, give_up, kept);
+    /* Where it makes none, it has given the memory up already. */
+    return *out != NULL ? TFOS_OK : tfos__fail(error, TFOS_NO_MEMORY, "TensorFlow made no tensor of %zu bytes", bytes);
 }
 
-/* The values of all rows, one behind the other, as they are in a tensor. Strings are views of the batch's memory. */
+/* The values of all rows, one behind the other, as they are in a tensor. Strings are copied: a view of the batch's
+ * memory would stay one in whatever the model keeps, a table say. */
 static tfos_status write_values(const tfos__tensorflow *tf, const layout *self, tfos__dtype dtype, void *to,
                                 tfos_error *error)
 {
@@ -229,7 +240,7 @@ static tfos_status write_values(const tfos__tensorflow *tf, const layout *self, 
     }
     for (int64_t i = 0; i < values->length; i++) {
         const char *bytes = (const char *)values->data + values->offsets[i];
-        tf->TF_StringAssignView((TF_TString *)to + i, bytes, (size_t)(values->offsets[i + 1] - values->offsets[i]));
+        tf->TF_StringCopy((TF_TString *)to + i, bytes, (size_t)(values->offsets[i + 1] - values->offsets[i]));
     }
     return TFOS_OK;
 }
@@ -275,6 +286,25 @@ static tfos_status write_uneven(const tfos__tensorflow *tf, const layout *self, 
     return status;
 }
 
+/* The last row again, until there are as many as the model wants. */
+static void repeat_last(const tfos__tensorflow *tf, const layout *self, tfos__dtype dtype, int64_t rows,
+                        uint8_t *memory, size_t row_bytes)
+{
+    const uint8_t *last = memory + (size_t)(rows - 1) * row_bytes;
+    for (int64_t row = rows; row < self->dims[0]; row++) {
+        uint8_t *to = memory + (size_t)row * row_bytes;
+        if (dtype != TFOS__DTYPE_STRING) {
+            memcpy(to, last, row_bytes);
+            continue;
+        }
+        for (size_t i = 0; i < row_bytes / sizeof(TF_TString); i++) {
+            const TF_TString *from = (const TF_TString *)(const void *)last + i;
+            tf->TF_StringCopy((TF_TString *)(void *)to + i, tf->TF_StringGetDataPointer(from),
+                              tf->TF_StringGetSize(from));
+        }
+    }
+}
+
 /* A tensor in memory of its own: converted, filled up, or with rows added. */
 static tfos_status make_own(const tfos__tensorflow *tf, const layout *self, tfos__dtype dtype, tfos_batch *batch,
                             TF_Tensor **out, tfos_error *error)
@@ -296,15 +326,15 @@ static tfos_status make_own(const tfos__tensorflow *tf, const layout *self, tfos
     memset(memory, 0, bytes);
     tfos_status status = is_even(self) ? write_values(tf, self, dtype, memory, error)
                                        : write_uneven(tf, self, dtype, rows, memory, error);
-    for (int64_t row = rows; status == TFOS_OK && rows > 0 && row < self->dims[0]; row++) {
-        memcpy((uint8_t *)memory + (size_t)row * row_bytes, (uint8_t *)memory + (size_t)(rows - 1) * row_bytes,
-               row_bytes);
+    if (status == TFOS_OK && rows > 0) {
+        repeat_last(tf, self, dtype, rows, memory, row_bytes);
     }
     if (status != TFOS_OK) {
         free(memory);
         return status;
     }
-    return make_tensor(tf, self, dtype, memory, bytes, (owned){memory, tfos_batch_retain(batch)}, out, error);
+    owned what = {.tf = tf, .memory = memory, .strings = dtype == TFOS__DTYPE_STRING ? (size_t)all : 0};
+    return make_tensor(self, dtype, memory, bytes, what, out, error);
 }
 
 tfos_status tfos__model_tensor_of(const tfos__tensorflow *tf, const tfos__bound *input, tfos_batch *batch, int64_t rows,
@@ -324,6 +354,6 @@ tfos_status tfos__model_tensor_of(const tfos__tensorflow *tf, const tfos__bound 
         const void *from;
         void *to;
     } memory = {.from = self.values->data}; /* TensorFlow does not write to it: it does not own it */
-    return make_tensor(tf, &self, spec->dtype, memory.to, (size_t)self.values->length * form.width,
-                       (owned){NULL, tfos_batch_retain(batch)}, out, error);
+    const owned what = {.tf = tf, .batch = tfos_batch_retain(batch)};
+    return make_tensor(&self, spec->dtype, memory.to, (size_t)self.values->length * form.width, what, out, error);
 }

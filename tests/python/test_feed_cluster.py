@@ -218,12 +218,16 @@ def test_callback_that_raises_ends_the_feed(sc):
 
 
 def kill_executor_midway(args, ctx):
-    """The first worker's first attempt kills its executor when it has some rows."""
+    """The first worker's first attempt kills its executor when it has some rows; the other one leaves it some, however
+    much later it comes."""
     import signal
 
     feed = ctx.get_data_feed()
     rows = feed.next_batch(10)
+    while ctx.attempt == 0 and ctx.task_index != 0 and not os.path.exists(args["begun"]):
+        time.sleep(0.05)
     if ctx.attempt == 0 and ctx.task_index == 0:
+        open(args["begun"], "w").close()
         with open(f"/proc/{os.getppid()}/stat", encoding="utf-8") as file:
             os.kill(int(file.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
         time.sleep(600)
@@ -232,8 +236,8 @@ def kill_executor_midway(args, ctx):
     return rows
 
 
-def test_executor_that_is_lost_fails_the_feed(sc):
-    cluster = start(sc, kill_executor_midway)
+def test_executor_that_is_lost_fails_the_feed(sc, tmp_path):
+    cluster = start(sc, kill_executor_midway, {"begun": str(tmp_path / "begun")})
     begin = time.monotonic()
     try:
         with pytest.raises(TFCluster.TFClusterError, match="worker:0 on .*(lost its executor|disappeared)"):
@@ -243,8 +247,8 @@ def test_executor_that_is_lost_fails_the_feed(sc):
         cluster._session.stop("the test is over")
 
 
-def test_epoch_is_fed_again_when_the_cluster_starts_again(sc, answers):
-    cluster = start(sc, answers.program(kill_executor_midway), restarts=1)
+def test_epoch_is_fed_again_when_the_cluster_starts_again(sc, answers, tmp_path):
+    cluster = start(sc, answers.program(kill_executor_midway), {"begun": str(tmp_path / "begun")}, restarts=1)
     try:
         cluster.train(sc.parallelize(range(100_000), 4), 1)
     finally:

@@ -416,6 +416,9 @@ void helper_cluster_abandon(helper_cluster *it)
     tfos__buffer_reset(&it->status);
 }
 
+/* In which programs must have ended, or somebody must have said what is wrong. */
+enum { TROUBLE_MS = HELPER_SANITIZED ? 120000 : 30000 };
+
 void helper_cluster_close(helper_cluster *it)
 {
     tfos_error error;
@@ -423,7 +426,7 @@ void helper_cluster_close(helper_cluster *it)
         tfos_cluster_finish(it->cluster, 0, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
-    for (int64_t deadline = tfos__clock_ms() + 30000; !it->over;) {
+    for (int64_t deadline = tfos__clock_ms() + TROUBLE_MS; !it->over;) {
         if (tfos__clock_ms() > deadline) {
             fail_msg("the programs do not end");
         }
@@ -432,8 +435,6 @@ void helper_cluster_close(helper_cluster *it)
     assert_string_equal(it->failure, "");
     helper_cluster_abandon(it);
 }
-
-enum { TROUBLE_MS = HELPER_SANITIZED ? 120000 : 30000 }; /* in which somebody must have said what is wrong */
 
 void helper_cluster_wait_failure(helper_cluster *it)
 {

@@ -195,6 +195,16 @@ static void leave(task *self)
     tfos_schema_free(self->schema);
 }
 
+static size_t resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*s %ld", &pages), 1);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* ---- tests ---- */
 
 static void test_each_row_has_its_result(void **state)
@@ -237,6 +247,70 @@ static void test_results_that_are_much_larger(void **state)
     assert_int_equal(one.results, 5000);
     leave(&one);
     end(&server);
+}
+
+/* Results may be larger than what a task should hold: the rest of its rows waits. */
+static void test_results_that_are_too_many_to_keep(void **state)
+{
+    (void)state;
+    played server;
+    task one = {.rows = 60000, .step = 60000};
+    tfos_error error = {0};
+    size_t most_bytes = 0;
+    tfos_batch *batch;
+    tfos_status status;
+    listen_for_tasks(&server);
+    server.repeat = 500; /* 240 MB in all */
+    begin(&server);
+    assert_int_equal(open_task(&one, &server, 7, &error), TFOS_OK);
+    size_t before = resident_bytes();
+    while ((status = tfos_pump_next(one.pump, &batch, &error)) == TFOS_OK) {
+        assert_int_equal(((const int64_t *)tfos_batch_column(batch, 0)->child->data)[0], 2 * one.results);
+        one.results += tfos_batch_rows(batch);
+        tfos_batch_free(batch);
+        size_t now = resident_bytes();
+        most_bytes = now > before + most_bytes ? now - before : most_bytes;
+    }
+    assert_int_equal(status, TFOS_END);
+    assert_int_equal(one.results, 60000);
+    assert_true(HELPER_SANITIZED || most_bytes < 120 << 20);
+    leave(&one);
+    end(&server);
+}
+
+/* A server has said all, and is gone before anybody reads it. */
+static void test_a_server_that_has_left(void **state)
+{
+    static const int64_t failures[] = {-1, 50};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        played server;
+        tfos_error error = {0};
+        tfos__sink *sink;
+        tfos_batch *results;
+        tfos_schema *schema = helper_number_schema();
+        tfos_batch *batch = helper_numbers(schema, 0, 150);
+        tfos__line_options options = {.name = server.name, .order = "", .batch_bytes = 1 << 20};
+        listen_for_tasks(&server);
+        server.fails_behind = failures[i];
+        begin(&server);
+        memset(options.token, 7, sizeof options.token);
+        assert_int_equal(tfos__line_open(&options, &sink, &error), TFOS_OK);
+        assert_int_equal(sink->functions->put_batch(sink, batch, &error), TFOS_OK);
+        assert_int_equal(sink->functions->exhaust(sink, &error), TFOS_OK);
+        end(&server);
+        int64_t rows = 0;
+        tfos_status status;
+        while ((status = sink->functions->take_results(sink, TFOS_WAIT_FOR_RESULTS, &results, &error)) == TFOS_OK) {
+            rows += tfos_batch_rows(results);
+            tfos_batch_free(results);
+        }
+        assert_int_equal(rows, failures[i] < 0 ? 150 : 100);
+        assert_int_equal(status, failures[i] < 0 ? TFOS_END : TFOS_MISMATCH);
+        sink->functions->close(sink);
+        tfos_batch_free(batch);
+        tfos_schema_free(schema);
+    }
 }
 
 static void test_strangers_are_refused(void **state)
@@ -379,10 +453,16 @@ static void test_a_row_that_has_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_row_has_its_result), cmocka_unit_test(test_results_that_are_much_larger),
-        cmocka_unit_test(test_strangers_are_refused),   cmocka_unit_test(test_a_failure_is_told),
-        cmocka_unit_test(test_a_task_that_leaves),      cmocka_unit_test(test_a_task_that_is_interrupted),
-        cmocka_unit_test(test_a_server_that_is_killed), cmocka_unit_test(test_a_row_that_has_no_room),
+        cmocka_unit_test(test_each_row_has_its_result),
+        cmocka_unit_test(test_results_that_are_much_larger),
+        cmocka_unit_test(test_results_that_are_too_many_to_keep),
+        cmocka_unit_test(test_a_server_that_has_left),
+        cmocka_unit_test(test_strangers_are_refused),
+        cmocka_unit_test(test_a_failure_is_told),
+        cmocka_unit_test(test_a_task_that_leaves),
+        cmocka_unit_test(test_a_task_that_is_interrupted),
+        cmocka_unit_test(test_a_server_that_is_killed),
+        cmocka_unit_test(test_a_row_that_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

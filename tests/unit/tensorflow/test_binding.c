@@ -185,6 +185,10 @@ static void test_shapes(void **state)
     found = plan_for("{\"signature\": \"bytes_in\"}", FIELD("a", "\"binary\""));
     helper_expect_in(found, "\"columns\":{\"a\":{}}");
     free(found);
+    expect_refusal("{\"signature\": \"bytes_in\"}", FIELD("a", ARRAY_OF("\"binary\"")), TFOS_MISMATCH,
+                   WORDS("the column has lists of binaries"));
+    expect_refusal("{\"signature\": \"bytes_in\"}", FIELD("a", ARRAY_OF(ARRAY_OF("\"binary\""))), TFOS_MISMATCH,
+                   WORDS("the column has lists of binaries"));
 }
 
 int main(void)

@@ -10,7 +10,7 @@ import org.tfos.PumpSource;
 import scala.collection.Iterator;
 
 /** The rows of a partition that Spark computes as columnar batches. */
-final class ColumnSource implements PumpSource, AutoCloseable {
+class ColumnSource implements PumpSource, AutoCloseable {
     private final TaskContext context;
     private final FeedOrder order;
     private final SparkRows rows;

@@ -120,7 +120,12 @@ final class InferenceTask extends AbstractIterator<InternalRow> {
         if (plan.columnar == null) {
             return new Kept();
         }
-        columns = new ColumnSource(context, plan.columnar, rows, source);
+        columns = new ColumnSource(context, plan.columnar, rows, source) {
+            @Override
+            public boolean interrupted() {
+                return over || super.interrupted();
+            }
+        };
         return columns;
     }
 

@@ -27,9 +27,15 @@ final class ModelFiles {
         this.configuration = configuration;
     }
 
-    /** By which a model is known: the names, sizes and times of its files. */
+    /** The folder with its scheme and whole path, whoever looks for it. */
+    String qualified(String folder) throws IOException {
+        Path path = new Path(folder);
+        return path.getFileSystem(configuration).makeQualified(path).toString();
+    }
+
+    /** By which a model is known: where it is, and the names, sizes and times of its files. */
     String fingerprint(Path folder) throws IOException {
-        StringBuilder text = new StringBuilder();
+        StringBuilder text = new StringBuilder(folder.toString()).append('\n');
         list(folder).forEach((name, file) -> text.append(name)
                 .append('\0')
                 .append(file.getLen())

@@ -59,6 +59,8 @@ final class ModelOrder implements PumpOpener {
         }
     }
 
+    private static final int TRIES = 5;
+
     private final Key key;
     private final String order; // as tfos/model.h says, with "batch_rows"
     private final Broadcast<SerializableConfiguration> configuration;
@@ -72,15 +74,17 @@ final class ModelOrder implements PumpOpener {
 
     @Override
     public Pump open(TaskContext context, int partition, SparkRows rows, PumpSource source) {
-        while (true) {
-            process = ModelProcess.of(key, configuration.value().value(), context::isInterrupted);
+        for (int tries = 1; ; tries++) {
+            process = ModelProcess.of(key, configuration.value().value(), source::interrupted);
             try {
                 return Pump.openLine(process, order, partition, rows, source);
             } catch (TfosException e) {
                 // One that ends because nobody wanted anything for a while may have been asked in that moment.
-                if (e.status() != Status.NOT_FOUND || process.isAlive()) {
+                context.killTaskIfInterrupted();
+                if (e.status() != Status.NOT_FOUND || tries == TRIES) {
                     throw explained(e);
                 }
+                process.awaitEnd();
             }
         }
     }

@@ -53,7 +53,8 @@ final class ModelProcess {
             found = PROCESSES.putIfAbsent(key, mine);
         }
         if (found == null) {
-            start(key, configuration, mine);
+            // Not by this task, which may be killed while others wait for the process.
+            daemon("tfos-model-start", () -> start(key, configuration, mine));
             found = mine;
         }
         return await(found, interrupted);
@@ -163,6 +164,9 @@ final class ModelProcess {
         if (words[0].equals("failed")) {
             throw new TfosException(Status.valueOf(words[1]), words[2]);
         }
+        if (!words[0].equals("ready")) {
+            throw new TfosException(Status.CORRUPT, "the process of a model has answered: " + line);
+        }
         name = words[1];
     }
 
@@ -210,6 +214,15 @@ final class ModelProcess {
 
     boolean isAlive() {
         return process.isAlive();
+    }
+
+    /** Until it has ended, or a moment: it does not listen any more, or cannot listen to more tasks now. */
+    void awaitEnd() {
+        try {
+            process.waitFor(END_MS, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /** Why the process ended, where a task has found it gone. */

@@ -112,7 +112,8 @@ public final class ModelTransform {
 
     /** The columns that the result has. */
     public StructType schema(SparkSession spark, StructType rows) {
-        return resultOf(rows, planOf(configurationOf(spark), rows));
+        Configuration configuration = configurationOf(spark);
+        return resultOf(rows, planOf(configuration, qualified(configuration), rows));
     }
 
     /** The DataFrame of kept columns and results, computed when it is needed. */
@@ -124,10 +125,11 @@ public final class ModelTransform {
                     Status.UNSUPPORTED,
                     "a model takes no streaming DataFrame: transform each batch, in writeStream.foreachBatch");
         }
-        Plan plan = planOf(configuration, data.schema());
+        String where = qualified(configuration);
+        Plan plan = planOf(configuration, where, data.schema());
         StructType result = resultOf(data.schema(), plan);
         InferenceData rows = new InferenceData(selected(data, plan), plan.columns, !kept.isEmpty(), !kept.isEmpty());
-        return frameOf(spark, rows.results(orderOf(spark, configuration, plan), plan.results.json()), result);
+        return frameOf(spark, rows.results(orderOf(spark, configuration, where, plan), plan.results.json()), result);
     }
 
     private static Configuration configurationOf(SparkSession spark) {
@@ -140,13 +142,21 @@ public final class ModelTransform {
         String columns;
         StructType results;
         long batchRows;
+        String fingerprint;
     }
 
-    private Plan planOf(Configuration configuration, StructType rows) {
+    private Plan planOf(Configuration configuration, String where, StructType rows) {
         HadoopFiles files = new HadoopFiles(configuration, () -> false);
-        byte[][] texts = Native.modelPlan(
-                bytesOf(nativeFolder(files)), bytesOf(tags), bytesOf(order()), bytesOf(rows.json()), files);
+        String local = nativeFolder(files, where);
+        // A folder that is no model has no fingerprint, and the native library says better what is missing.
+        String before = fingerprint(configuration, where);
+        byte[][] texts =
+                Native.modelPlan(bytesOf(local), bytesOf(tags), bytesOf(order()), bytesOf(rows.json()), files);
         Plan plan = new Plan();
+        plan.fingerprint = fingerprint(configuration, where);
+        if (!plan.fingerprint.equals(before)) {
+            throw new TfosException(Status.MISMATCH, where + ": the model was replaced while it was looked at");
+        }
         plan.fed = (StructType) DataType.fromJson(textOf(texts[0]));
         plan.columns = textOf(texts[1]);
         plan.results = (StructType) DataType.fromJson(textOf(texts[2]));
@@ -155,10 +165,18 @@ public final class ModelTransform {
     }
 
     /** Local folders, which the native library reads by itself, have no scheme. */
-    private String nativeFolder(HadoopFiles files) {
+    private static String nativeFolder(HadoopFiles files, String where) {
         try {
-            Path path = new Path(folder);
-            return files.isLocal(path) ? path.toUri().getPath() : folder;
+            Path path = new Path(where);
+            return files.isLocal(path) ? path.toUri().getPath() : where;
+        } catch (IOException e) {
+            throw new TfosException(Status.IO, where + ": " + e.getMessage(), e);
+        }
+    }
+
+    private String qualified(Configuration configuration) {
+        try {
+            return new ModelFiles(configuration).qualified(folder);
         } catch (IOException e) {
             throw new TfosException(Status.IO, folder + ": " + e.getMessage(), e);
         }
@@ -212,26 +230,26 @@ public final class ModelTransform {
                 .toArray(Column[]::new);
     }
 
-    private PumpOpener orderOf(SparkSession spark, Configuration configuration, Plan plan) {
+    private PumpOpener orderOf(SparkSession spark, Configuration configuration, String where, Plan plan) {
         SparkContext context = spark.sparkContext();
         Broadcast<SerializableConfiguration> broadcast =
                 new JavaSparkContext(context).broadcast(new SerializableConfiguration(configuration));
         int cores = Math.min(context.conf().getInt("spark.task.cpus", 1), THREADS_MOST);
-        ModelOrder.Key key = new ModelOrder.Key(
-                folder, tags, fingerprint(configuration), python, cores, libraries, settings);
+        ModelOrder.Key key =
+                new ModelOrder.Key(where, tags, plan.fingerprint, python, cores, libraries, settings);
         long rows = plan.batchRows > 0 ? plan.batchRows : batchRows;
         String order = order();
         String whole = order.substring(0, order.length() - 1) + ",\"batch_rows\":" + rows + "}";
         return new ModelOrder(key, whole, broadcast);
     }
 
-    private String fingerprint(Configuration configuration) {
+    private static String fingerprint(Configuration configuration, String where) {
         try {
-            return new ModelFiles(configuration).fingerprint(new Path(folder));
+            return new ModelFiles(configuration).fingerprint(new Path(where));
         } catch (FileNotFoundException e) {
-            throw new TfosException(Status.NOT_FOUND, e.getMessage(), e);
+            return "";
         } catch (IOException e) {
-            throw new TfosException(Status.IO, folder + ": " + e.getMessage(), e);
+            throw new TfosException(Status.IO, where + ": " + e.getMessage(), e);
         }
     }
 
