@@ -48,20 +48,6 @@ static void ring_if_released(tfos__place *place)
     }
 }
 
-static tfos_status copy_rows(tfos__place *place, int64_t count, tfos_batch **out, tfos_error *error)
-{
-    tfos_batch *batch;
-    TFOS_TRY(tfos__batch_new(place->reader.schema, &batch, error));
-    tfos_status status = tfos__lane_reader_take(&place->reader, count, batch, error);
-    status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
-    if (status != TFOS_OK) {
-        tfos_batch_free(batch);
-        return status;
-    }
-    *out = batch;
-    return TFOS_OK;
-}
-
 /* The first of the expected is done. What is done is moved out of the way now and then, for there may always be more.
  */
 static void drop_first(tfos_feeder *feeder)
@@ -96,7 +82,7 @@ static tfos_status take(tfos_feeder *feeder, tfos_batch **out, tfos_error *error
     }
     TFOS_TRY(status);
     int64_t count = tfos__min_i64((int64_t)place->reader.entry.rows - place->reader.row, (int64_t)first->rows);
-    TFOS_TRY(copy_rows(place, count, out, error));
+    TFOS_TRY(tfos__lane_reader_copy(&place->reader, count, out, error));
     ring_if_released(place);
     first->rows -= (uint64_t)count;
     if (first->rows == 0) {

@@ -155,3 +155,17 @@ tfos_status tfos__lane_reader_take(tfos__lane_reader *reader, int64_t count, tfo
     }
     return TFOS_OK;
 }
+
+tfos_status tfos__lane_reader_copy(tfos__lane_reader *reader, int64_t count, tfos_batch **out, tfos_error *error)
+{
+    tfos_batch *batch;
+    TFOS_TRY(tfos__batch_new(reader->schema, &batch, error));
+    tfos_status status = tfos__lane_reader_take(reader, count, batch, error);
+    status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
+    if (status != TFOS_OK) {
+        tfos_batch_free(batch);
+        return status;
+    }
+    *out = batch;
+    return TFOS_OK;
+}

@@ -49,6 +49,9 @@ tfos_status tfos__lane_reader_begin(tfos__lane_reader *reader, bool *over, tfos_
 /* Takes the next `count` rows of the entry, of which so many are left, and appends them to a batch of its schema. */
 tfos_status tfos__lane_reader_take(tfos__lane_reader *reader, int64_t count, tfos_batch *to, tfos_error *error);
 
+/* The same, as a batch of their own. */
+tfos_status tfos__lane_reader_copy(tfos__lane_reader *reader, int64_t count, tfos_batch **out, tfos_error *error);
+
 /* Gives the room of the entry back. */
 void tfos__lane_reader_end(tfos__lane_reader *reader);
 

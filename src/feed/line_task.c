@@ -136,20 +136,12 @@ static tfos_status fail_as_told(line *self, tfos_error *error)
 
 static tfos_status copy_rows(line *self, tfos_batch **out, tfos_error *error)
 {
-    tfos_batch *batch;
     int64_t count = (int64_t)self->reader.entry.rows - self->reader.row;
     if ((uint64_t)count > self->row - self->answered) {
         return tfos__fail(error, TFOS_CORRUPT, "there are more results than rows");
     }
-    TFOS_TRY(tfos__batch_new(self->reader.schema, &batch, error));
-    tfos_status status = tfos__lane_reader_take(&self->reader, count, batch, error);
-    status = status == TFOS_OK ? tfos__batch_finish(batch, count, error) : status;
-    if (status != TFOS_OK) {
-        tfos_batch_free(batch);
-        return status;
-    }
+    TFOS_TRY(tfos__lane_reader_copy(&self->reader, count, out, error));
     self->answered += (uint64_t)count;
-    *out = batch;
     return TFOS_OK;
 }
 
@@ -212,14 +204,27 @@ static tfos_status put_end(line *self, tfos_error *error)
     return TFOS_OK;
 }
 
+/* Something is larger than the lane: a row, which has a column to be named, or else what was said stands. */
+static tfos_status explain_limit(line *self, tfos_error *error)
+{
+    size_t bytes = tfos__entry_batch_bytes(self->rest, self->rest_first, 1);
+    return bytes > tfos__lane_ring_bytes(self->lane)
+               ? tfos__sink_refuse_row(&self->sink, self->rest, self->rest_first, self->row, bytes, error)
+               : TFOS_LIMIT;
+}
+
 /* Puts what there is room for now, and the end behind the last row. END: there is no room for the rest. */
 static tfos_status put_some(line *self, tfos_error *error)
 {
     while (self->rest != NULL) {
         int64_t done = 0;
         int64_t count = tfos_batch_rows(self->rest) - self->rest_first;
-        TFOS_TRY(tfos__lane_put_rows(&self->writer, self->rest, self->rest_first, count, self->batch_bytes, self->row,
-                                     &done, error));
+        tfos_status status = tfos__lane_put_rows(&self->writer, self->rest, self->rest_first, count, self->batch_bytes,
+                                                 self->row, &done, error);
+        if (status == TFOS_LIMIT) {
+            return explain_limit(self, error);
+        }
+        TFOS_TRY(status);
         self->row += (uint64_t)done;
         self->rest_first += done;
         if (done == count) {
@@ -241,23 +246,11 @@ static tfos_status push(line *self, tfos_error *error)
     return status;
 }
 
-static tfos_status check_sizes(line *self, const tfos_batch *batch, tfos_error *error)
-{
-    for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
-        size_t bytes = tfos__entry_batch_bytes(batch, row, 1);
-        if (bytes > tfos__lane_ring_bytes(self->lane)) {
-            return tfos__sink_refuse_row(&self->sink, batch, row, self->row + (uint64_t)row, bytes, error);
-        }
-    }
-    return TFOS_OK;
-}
-
 /* END: the server takes no more rows. */
 static tfos_status put_batch(tfos__sink *sink, const tfos_batch *batch, tfos_error *error)
 {
     line *self = line_of(sink);
     assert(self->rest == NULL && !self->exhausted);
-    TFOS_TRY(check_sizes(self, batch, error));
     if (tfos_batch_rows(batch) > 0) {
         self->rest = tfos_batch_retain((tfos_batch *)(uintptr_t)batch);
         self->rest_first = 0;
