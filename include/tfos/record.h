@@ -75,6 +75,10 @@ TFOS_API const char *tfos_on_corrupt_name(tfos_on_corrupt choice);
  * Thread: any. */
 TFOS_API tfos_status tfos_on_corrupt_parse(const char *text, tfos_on_corrupt *out, tfos_error *error);
 
+/* The memory of readers that have ended, for those that come after them: who reads the same files again, epoch by
+ * epoch, opens a reader each time, and the system takes longer to give fresh memory than a reader to fill it again. */
+typedef struct tfos_store tfos_store;
+
 typedef struct tfos_read_options {
     size_t size;                /* of this struct; see tfos_read_options_init */
     const tfos_schema *schema;  /* NULL: inferred first, from infer_records records */
@@ -106,6 +110,7 @@ typedef struct tfos_read_options {
     int32_t shard_count;
     int32_t shard;
     const int32_t *multiples; /* NULL, or, for each column: lists of any length have a multiple of so many values */
+    tfos_store *store;        /* NULL, or: whence memory comes, and where it is left */
 } tfos_read_options;
 
 /* Fills in the defaults: everything inferred, errors on corruption, ordered. `size` is that of *options.
@@ -113,6 +118,18 @@ typedef struct tfos_read_options {
  * Owner: nothing changes hands.
  * Thread: any. */
 TFOS_API void tfos_read_options_init(tfos_read_options *options, size_t size);
+
+/* A store without anything in it yet. Readers that are open at the same time may share one.
+ *
+ * Owner: the caller frees *out with tfos_store_free, which may be before readers with it are closed.
+ * Thread: any. */
+TFOS_API tfos_status tfos_store_new(tfos_store **out, tfos_error *error);
+
+/* Gives a store up, NULL as well. What is in it is freed when no reader has it any more.
+ *
+ * Owner: the store is gone for the caller.
+ * Thread: any. */
+TFOS_API void tfos_store_free(tfos_store *store);
 
 typedef struct tfos_progress {
     int64_t total_bytes; /* size of all files, as stored */

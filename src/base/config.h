@@ -69,7 +69,11 @@
     X(COLLECTIVE_PORT, "collective.port", "a port, or a range such as 9997-9999",                                      \
       "Ports that a worker tries in turn, to compute with those of other hosts; by default any that is free.")         \
     X(TENSORFLOW_LIB, "tensorflow.lib", "a file or a folder",                                                          \
-      "TensorFlow's library, or the folder that has it; by default it is looked for, see docs/ps.md.")
+      "TensorFlow's library, or the folder that has it; by default it is looked for, see docs/ps.md.")                 \
+    X(TENSORFLOW_SHIP, "tensorflow.ship", "auto, always or never",                                                     \
+      "Whether executors get the driver's TensorFlow: by default, auto, those that have none; see docs/pipeline.md.")  \
+    X(TENSORFLOW_CACHE, "tensorflow.cache", "a folder",                                                                \
+      "Where a host keeps TensorFlow as the driver has brought it; by default below /var/tmp, or /tmp.")
 
 typedef enum tfos__setting {
 #define TFOS__SETTING_ENUM(name, key, fallback, least, most, text) TFOS__SETTING_##name,

@@ -76,6 +76,11 @@ tfos_status tfos__batch_pool_new(const tfos_schema *schema, int limit, tfos__bat
     return TFOS_OK;
 }
 
+const tfos_schema *tfos__batch_pool_schema(const tfos__batch_pool *pool)
+{
+    return pool->schema;
+}
+
 /* Gives up one reference; the lock is held and is released. Whoever is last frees the pool. */
 static void unlock_and_drop(tfos__batch_pool *pool)
 {
@@ -102,6 +107,31 @@ void tfos__batch_pool_free(tfos__batch_pool *pool)
         tfos_batch *next = idle->next;
         destroy(idle);
         idle = next;
+    }
+}
+
+void tfos__batch_pool_trim(tfos__batch_pool *pool, size_t most_bytes)
+{
+    size_t bytes = 0;
+    tfos_batch *rest = NULL;
+    pthread_mutex_lock(&pool->lock);
+    for (tfos_batch **at = &pool->idle; *at != NULL;) {
+        tfos_batch *batch = *at;
+        bytes += tfos_batch_bytes(batch);
+        if (bytes <= most_bytes) {
+            at = &batch->next;
+            continue;
+        }
+        *at = batch->next;
+        batch->next = rest;
+        rest = batch;
+        pool->idle_count--;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    while (rest != NULL) {
+        tfos_batch *next = rest->next;
+        destroy(rest);
+        rest = next;
     }
 }
 

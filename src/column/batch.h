@@ -10,6 +10,10 @@ typedef struct tfos__batch_pool tfos__batch_pool;
 
 tfos_status tfos__batch_pool_new(const tfos_schema *schema, int limit, tfos__batch_pool **out, tfos_error *error);
 void tfos__batch_pool_free(tfos__batch_pool *pool);
+const tfos_schema *tfos__batch_pool_schema(const tfos__batch_pool *pool);
+
+/* Frees retired batches of which more than so many bytes are kept. */
+void tfos__batch_pool_trim(tfos__batch_pool *pool, size_t most_bytes);
 
 /* An empty batch, from the pool if it has one. */
 tfos_status tfos__batch_take(tfos__batch_pool *pool, tfos_batch **out, tfos_error *error);

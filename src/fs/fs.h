@@ -79,4 +79,10 @@ tfos_status tfos__file_slurp(const tfos_file_system *served, const char *path, s
 /* Makes a folder and those above it. */
 tfos_status tfos__folder_make(const char *path, tfos_error *error);
 
+/* Removes a local folder and all that is in it, as far as that goes; of a link, the link. */
+void tfos__folder_remove(const char *path);
+
+/* Brings a local file, which others have written, to disk. */
+tfos_status tfos__file_sync(const char *path, tfos_error *error);
+
 #endif

@@ -324,28 +324,3 @@ tfos_status tfos__output_commit(tfos__output *output, tfos_error *error)
     tfos__output_sync_folder(path);
     return TFOS_OK;
 }
-
-tfos_status tfos__folder_make(const char *path, tfos_error *error)
-{
-    const char *local;
-    TFOS_TRY(tfos__path_local(path, &local, error));
-    char part[PATH_MAX];
-    size_t length = strlen(local);
-    if (length == 0 || length >= sizeof part) {
-        return tfos__fail(error, TFOS_INVALID, "'%s' cannot be the name of a folder", path);
-    }
-    memcpy(part, local, length + 1);
-    for (size_t i = 1; i <= length; i++) {
-        if (part[i] != '/' && part[i] != '\0') {
-            continue;
-        }
-        char kept = part[i];
-        part[i] = '\0';
-        struct stat info;
-        if (mkdir(part, 0777) != 0 && (errno != EEXIST || stat(part, &info) != 0 || !S_ISDIR(info.st_mode))) {
-            return tfos__fail_errno(error, errno == EEXIST ? ENOTDIR : errno, "%s: the folder cannot be made", part);
-        }
-        part[i] = kept;
-    }
-    return TFOS_OK;
-}

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "record/shape.h"
 
 typedef struct target {
     tfos__vector *vector; /* of the current batch */
@@ -25,6 +24,12 @@ typedef struct target {
     int64_t occurrences;     /* of the feature in the record, that are still to come: see put_last_values */
 } target;
 
+/* A number at its place in the order of names. */
+typedef struct step {
+    tfos__shape shape;
+    target *column;
+} step;
+
 /* What is done with the values of a record. */
 typedef enum pass_kind { PASS_ALL, PASS_COUNT, PASS_LAST } pass_kind;
 
@@ -37,6 +42,7 @@ struct tfos__decoder {
     bool nulls;     /* some column of this row is null */
     int64_t filled; /* values of this batch that stand for missing lists inside feature lists */
     pass_kind pass;
+    bool wide;             /* see shape.h */
     bool confirms;         /* see tfos__decoder_confirm */
     bool confirms_some;    /* of the features */
     bool confirms_example; /* an Example was asked for, and feature lists do not matter */
@@ -45,7 +51,7 @@ struct tfos__decoder {
     tfos__joined joined;
     tfos__name_order features; /* of Example and of the context */
     tfos__name_order lists;
-    tfos__shape shapes[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where the column is simple */
+    step steps[TFOS__NAME_ORDER_SLOTS]; /* of `features`, where the column is simple */
 };
 
 static bool is_simple(const tfos_field *field)
@@ -68,6 +74,7 @@ tfos_status tfos__decoder_new(const tfos_schema *schema, tfos__decoder **out, tf
     decoder->record_kind = tfos_schema_kind(schema);
     decoder->count = count;
     decoder->columns = columns;
+    decoder->wide = tfos__shape_is_wide();
     for (size_t i = 0; i < count; i++) {
         columns[i].field = tfos_schema_field(schema, i);
         columns[i].kind = tfos__feature_kind_of(columns[i].field->type);
@@ -110,6 +117,11 @@ tfos_status tfos__decoder_begin(tfos__decoder *decoder, tfos_batch *batch, int64
 int64_t tfos__decoder_rows(const tfos__decoder *decoder)
 {
     return decoder->row;
+}
+
+void tfos__decoder_narrow(tfos__decoder *decoder)
+{
+    decoder->wide = false;
 }
 
 void tfos__decoder_confirm(tfos__decoder *decoder, tfos_record_kind asked, bool some)
@@ -354,7 +366,7 @@ static tfos_status put_feature(tfos__decoder *decoder, target *column, tfos__vec
 }
 
 /* Stores the number of a simple column. False if it is not one number: take the general way. */
-static inline bool put_number(target *column, int64_t row, const uint8_t *at, size_t bytes)
+TFOS__SHAPE_INLINE bool put_number(target *column, int64_t row, const uint8_t *at, size_t bytes, bool wide)
 {
     tfos__vector *vector = column->vector;
     if (column->kind == TFOS__FEATURE_FLOAT) {
@@ -365,7 +377,7 @@ static inline bool put_number(target *column, int64_t row, const uint8_t *at, si
         vector->data.size = (size_t)(row + 1) * sizeof(float);
     } else {
         uint64_t number;
-        if (!tfos__wire_varint_exact(at, bytes, &number)) {
+        if (!tfos__shape_whole(at, bytes, &number, wide)) {
             return false;
         }
         ((int64_t *)column->values)[row] = (int64_t)number;
@@ -375,31 +387,38 @@ static inline bool put_number(target *column, int64_t row, const uint8_t *at, si
     return true;
 }
 
-/* Takes as many entries as have the shape that they had in the record before: usually nearly all. Not inlined, so that
- * what the loop needs stays in registers. */
-__attribute__((noinline)) static void put_shaped(tfos__decoder *decoder, tfos__wire *map, size_t *position)
+TFOS__SHAPE_INLINE void put_all_shaped(tfos__decoder *decoder, tfos__wire *map, size_t *position, bool wide)
 {
     const uint8_t *at = map->at;
     const uint8_t *end = map->end;
     int64_t row = decoder->row;
     size_t here = *position;
-    for (;; here++) {
-        size_t slot = here % TFOS__NAME_ORDER_SLOTS;
-        const tfos__shape *shape = &decoder->shapes[slot];
-        size_t bytes = tfos__shape_match(shape, at, end);
-        if (bytes == 0) {
-            break;
-        }
-        target *column = &decoder->columns[tfos__name_order_at(&decoder->features, slot)];
-        if (column->met == row || !put_number(column, row, at + shape->bytes, bytes)) {
+    const step *next = &decoder->steps[here % TFOS__NAME_ORDER_SLOTS];
+    for (;; here++, next = here % TFOS__NAME_ORDER_SLOTS != 0 ? next + 1 : decoder->steps) {
+        target *column = next->column;
+        size_t bytes = tfos__shape_match(&next->shape, at, end);
+        if (bytes == 0 || column->met == row || !put_number(column, row, at + next->shape.bytes, bytes, wide)) {
             break;
         }
         column->met = row;
-        at += shape->bytes + bytes;
+        at += next->shape.bytes + bytes;
     }
     decoder->met += here - *position;
     *position = here;
     map->at = at;
+}
+
+/* Takes as many entries as have the shape that they had in the record before: usually nearly all. Functions of their
+ * own, so that what the loop needs stays in registers. */
+__attribute__((noinline)) static void put_shaped(tfos__decoder *decoder, tfos__wire *map, size_t *position)
+{
+    put_all_shaped(decoder, map, position, false);
+}
+
+TFOS__SHAPE_WIDE __attribute__((noinline)) static void put_shaped_wide(tfos__decoder *decoder, tfos__wire *map,
+                                                                       size_t *position)
+{
+    put_all_shaped(decoder, map, position, true);
 }
 
 static tfos_status put_feature_list(tfos__decoder *decoder, target *column, tfos__wire value, tfos_error *error)
@@ -445,7 +464,7 @@ static tfos_status put_entry(tfos__decoder *decoder, target *column, tfos__wire 
         decoder->met++;
     }
     size_t number = column->simple ? tfos__feature_one_number(value, column->kind) : 0;
-    if (number > 0 && put_number(column, decoder->row, value.at + 4, number)) {
+    if (number > 0 && put_number(column, decoder->row, value.at + 4, number, false)) {
         return TFOS_OK;
     }
     if (lists) {
@@ -482,10 +501,11 @@ static void learn(tfos__decoder *decoder, size_t position, tfos__wire name, int3
     if (lists) {
         return;
     }
-    tfos__shape *shape = &decoder->shapes[position % TFOS__NAME_ORDER_SLOTS];
-    shape->bytes = 0;
+    step *next = &decoder->steps[position % TFOS__NAME_ORDER_SLOTS];
+    tfos__shape_forget(&next->shape);
     if (id >= 0 && decoder->columns[id].simple) {
-        tfos__shape_make(shape, name, decoder->columns[id].kind);
+        next->column = &decoder->columns[id];
+        tfos__shape_make(&next->shape, name, next->column->kind);
     }
 }
 
@@ -497,7 +517,7 @@ static tfos_status put_entries(tfos__decoder *decoder, tfos__wire map, bool list
         if (decoder->pass == PASS_ALL) {
             const uint8_t *before = map.at;
             if (!lists) {
-                put_shaped(decoder, &map, position);
+                (decoder->wide ? put_shaped_wide : put_shaped)(decoder, &map, position);
             }
             tfos__entries_pass(order, &map, position);
             if (map.at != before) {
@@ -584,7 +604,8 @@ static tfos_status check_missing(tfos__decoder *decoder, tfos_error *error)
         const target *column = &decoder->columns[i];
         if (column->vector->view.null_count > 0 && !column->field->nullable) {
             return tfos__fail(error, TFOS_MISMATCH,
-                              "column '%s': expected a value, the feature is missing: declare the column as nullable",
+                              "column '%s': expected a value, the feature is missing: declare the column as nullable, "
+                              "or leave such records out",
                               shown(column).text);
         }
     }

@@ -300,15 +300,12 @@ static inline uint64_t spread(uint64_t number)
     return (number & UINT64_C(0x007F007F007F007F)) | (number & UINT64_C(0x3F803F803F803F80)) << 1;
 }
 
-/* Room for an entry that is written by its shape: whole words, and the number behind them. */
-enum { SHAPED_BYTES = 8 * TFOS__SHAPE_WORDS + 8 };
+/* Room for an entry that is written by its shape: whole blocks, and the number behind them. */
+enum { SHAPED_BYTES = TFOS__SHAPE_BLOCKS * TFOS__SHAPE_BLOCK_BYTES + 8 };
 
 static inline uint8_t *write_shaped(uint8_t *to, const tfos__shape *shape, uint64_t number, size_t bytes)
 {
-    for (uint32_t i = 0; i < shape->words; i++) {
-        uint64_t word = shape->fixed[i] + bytes * shape->varying[i];
-        memcpy(to + 8 * (size_t)i, &word, sizeof word);
-    }
+    tfos__shape_write(shape, bytes, to);
     memcpy(to + shape->bytes, &number, sizeof number);
     return to + shape->bytes + bytes;
 }

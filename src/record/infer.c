@@ -159,7 +159,7 @@ static tfos_status place_name(tfos__findings *findings, tfos__wire name, bool li
         TFOS_TRY(tfos__findings_name(findings, name, lists, out, error));
         tfos__name_order_put(order, position, name, (int32_t)*out);
         if (!lists) {
-            findings->shapes[position % TFOS__NAME_ORDER_SLOTS].bytes = 0;
+            tfos__shape_forget(&findings->shapes[position % TFOS__NAME_ORDER_SLOTS]);
         }
     }
     return TFOS_OK;
@@ -207,8 +207,8 @@ __attribute__((noinline)) static tfos_status hear_shaped(tfos__findings *finding
         const tfos__shape *shape = &findings->shapes[slot];
         size_t bytes = tfos__shape_match(shape, at, map->end);
         uint64_t number;
-        bool is_float = shape->least == shape->most;
-        if (bytes == 0 || (!is_float && !tfos__wire_varint_exact(at + shape->bytes, bytes, &number))) {
+        bool is_float = shape->spread == 0;
+        if (bytes == 0 || (!is_float && !tfos__shape_whole(at + shape->bytes, bytes, &number, false))) {
             break;
         }
         size_t index = (size_t)tfos__name_order_at(&findings->features, slot);

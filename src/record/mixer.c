@@ -4,11 +4,15 @@
  *                                 ^ one is drawn, and filled again with the next record
  *
  * A slot has memory of its own: records that leave in random order would leave gaps in any common memory, and keep the
- * chunks that they came in alive for long. In order, records go straight from one chunk to the other. */
+ * chunks that they came in alive for long. It is a piece of a block, as large as the first record and a little more:
+ * that serves records of one size, and whoever is longer gets memory from the heap for as long as it waits. Blocks
+ * ask for huge pages; to fault in small ones took longer than to read and check what came into them. In order, records
+ * go straight from one chunk to the other. */
 #include "record/mixer.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/random.h"
 #include "base/status.h"
@@ -26,11 +30,16 @@ typedef struct origin {
 
 /* A record that waits to be drawn: its payload, and behind it its checksum. */
 typedef struct slot {
-    uint8_t *data;
+    uint8_t *data; /* the piece, or from the heap */
     size_t capacity;
     size_t bytes; /* of the payload */
+    uint8_t *piece;
+    size_t piece_bytes;
     origin from;
 } slot;
+
+/* Memory that pieces are cut from. Each block is larger than the one before it, up to a huge page. */
+enum { BLOCK_FIRST = 1 << 16, BLOCK_MOST = 1 << 21, PIECE_MOST = BLOCK_FIRST / 4, PIECE_ALIGN = 64 };
 
 struct tfos__mixer {
     tfos__mixer_options options;
@@ -44,6 +53,11 @@ struct tfos__mixer {
     slot *slots;
     size_t slot_count; /* that hold a record: the first ones */
     size_t slot_capacity;
+    uint8_t **blocks;
+    size_t block_count;
+    size_t block_capacity;
+    size_t block_bytes; /* of the last one … */
+    size_t block_used;  /* … and how much of it was cut */
     tfos__joined joined;
     bool ended; /* the source has no more, or has failed: */
     tfos_error end;
@@ -63,14 +77,27 @@ tfos_status tfos__mixer_new(const tfos__mixer_options *options, tfos__mixer **ou
     return TFOS_OK;
 }
 
+static void leave_heap(slot *self)
+{
+    if (self->data != self->piece) {
+        free(self->data);
+    }
+    self->data = self->piece;
+    self->capacity = self->piece_bytes;
+}
+
 void tfos__mixer_free(tfos__mixer *mixer)
 {
     if (mixer == NULL) {
         return;
     }
     for (size_t i = 0; i < mixer->slot_capacity; i++) {
-        free(mixer->slots[i].data);
+        leave_heap(&mixer->slots[i]);
     }
+    for (size_t i = 0; i < mixer->block_count; i++) {
+        free(mixer->blocks[i]);
+    }
+    free((void *)mixer->blocks);
     free(mixer->slots);
     tfos__joined_reset(&mixer->joined);
     tfos__chunk_reset(&mixer->in);
@@ -177,19 +204,56 @@ static origin origin_of(const tfos__chunk *chunk, size_t span)
 
 /* ---- slots ---- */
 
-/* Memory that is far too large is given back: a few long records would otherwise leave every slot so large in time. */
-static tfos_status fit(slot *to, size_t bytes, tfos_error *error)
+static tfos_status add_block(tfos__mixer *mixer, tfos_error *error)
 {
-    enum { TOO_LARGE = 4, SMALL_BYTES = 256 };
-    if (bytes <= to->capacity && (to->capacity <= SMALL_BYTES || bytes >= to->capacity / TOO_LARGE)) {
-        return TFOS_OK;
-    }
-    free(to->data);
-    to->capacity = 0;
-    to->data = malloc(bytes);
-    if (to->data == NULL) {
+    size_t bytes = mixer->block_count == 0 ? BLOCK_FIRST : mixer->block_bytes * 2;
+    bytes = bytes < BLOCK_MOST ? bytes : BLOCK_MOST;
+    void *block;
+    TFOS_TRY(
+        tfos__array_reserve(&mixer->blocks, mixer->block_count, &mixer->block_capacity, sizeof *mixer->blocks, error));
+    if (posix_memalign(&block, bytes, bytes) != 0) {
         return tfos__fail_memory(error, bytes);
     }
+    if (bytes == BLOCK_MOST) {
+        (void)madvise(block, bytes, MADV_HUGEPAGE); /* a wish */
+    }
+    mixer->blocks[mixer->block_count++] = block;
+    mixer->block_bytes = bytes;
+    mixer->block_used = 0;
+    return TFOS_OK;
+}
+
+static tfos_status cut_piece(tfos__mixer *mixer, slot *to, size_t bytes, tfos_error *error)
+{
+    size_t wanted = (bytes + bytes / 8 + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    if (mixer->block_used + wanted > mixer->block_bytes) {
+        TFOS_TRY(add_block(mixer, error));
+    }
+    to->piece = mixer->blocks[mixer->block_count - 1] + mixer->block_used;
+    to->piece_bytes = wanted;
+    mixer->block_used += wanted;
+    return TFOS_OK;
+}
+
+/* Memory that is far too large is given back: a few long records would otherwise leave every slot so large in time. */
+static tfos_status fit(tfos__mixer *mixer, slot *to, size_t bytes, tfos_error *error)
+{
+    enum { TOO_LARGE = 4 };
+    if (to->piece == NULL && bytes <= PIECE_MOST) {
+        leave_heap(to);
+        TFOS_TRY(cut_piece(mixer, to, bytes, error));
+    }
+    if (bytes <= to->piece_bytes || bytes > to->capacity || bytes < to->capacity / TOO_LARGE) {
+        leave_heap(to);
+    }
+    if (bytes <= to->capacity) {
+        return TFOS_OK;
+    }
+    uint8_t *data = malloc(bytes);
+    if (data == NULL) {
+        return tfos__fail_memory(error, bytes);
+    }
+    to->data = data;
     to->capacity = bytes;
     return TFOS_OK;
 }
@@ -197,7 +261,7 @@ static tfos_status fit(slot *to, size_t bytes, tfos_error *error)
 static tfos_status hold(tfos__mixer *mixer, slot *to, size_t span, tfos_error *error)
 {
     const tfos__span *from = &mixer->in.spans[span];
-    TFOS_TRY(fit(to, from->bytes + TFOS__FRAME_FOOTER_BYTES, error));
+    TFOS_TRY(fit(mixer, to, from->bytes + TFOS__FRAME_FOOTER_BYTES, error));
     memcpy(to->data, mixer->in.data.data + from->at, from->bytes + TFOS__FRAME_FOOTER_BYTES);
     to->bytes = from->bytes;
     to->from = origin_of(&mixer->in, span);

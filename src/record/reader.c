@@ -28,6 +28,7 @@ struct tfos_reader {
     tfos_schema *schema;
     tfos_file_system files;
     tfos_on_corrupt on_corrupt;
+    tfos_store *store; /* NULL, or: whence memory comes, and where it is left */
     tfos__batch_pool *pool;
     int decoder_count;
     tfos__decoder **decoders; /* one for each thread */
@@ -261,7 +262,8 @@ static tfos_status start(tfos_reader *reader, const tfos_read_options *options, 
     enum { HELD_BATCHES = 2, HELD_EXACT_BATCHES = 8 }; /* whoever wants exact ones has a queue of them, too */
     int threads = options->threads;
     int held = options->exact ? HELD_EXACT_BATCHES : HELD_BATCHES;
-    TFOS_TRY(tfos__batch_pool_new(reader->schema, tfos__scan_workers(threads) + held, &reader->pool, error));
+    int limit = tfos__scan_workers(threads) + held;
+    TFOS_TRY(tfos__store_take_pool(reader->store, reader->schema, limit, &reader->pool, error));
     TFOS_TRY(make_decoders(reader, options, confirms, error));
     tfos__scan_options scan_options = {
         .source = {.served = &reader->files,
@@ -271,6 +273,7 @@ static tfos_status start(tfos_reader *reader, const tfos_read_options *options, 
                    .chunk_bytes = options->batch_bytes,
                    .range_start = options->range_start,
                    .range_end = options->range_end},
+        .store = reader->store,
         .threads = threads,
         .ordered = options->ordered,
         .interrupted = options->interrupted,
@@ -299,7 +302,7 @@ static void stop(tfos_reader *reader)
     }
     free(reader->decoders);
     reader->decoders = NULL;
-    tfos__batch_pool_free(reader->pool);
+    tfos__store_give_pool(reader->store, reader->pool);
     reader->pool = NULL;
     tfos_schema_free(reader->schema);
     reader->schema = NULL;
@@ -398,6 +401,7 @@ tfos_status tfos_reader_open(const tfos_paths *paths, const tfos_read_options *o
     atomic_init(&reader->inflates, false);
     pthread_mutex_init(&reader->next_lock, NULL);
     reader->on_corrupt = settled.on_corrupt;
+    reader->store = tfos__store_retain(settled.store);
     tfos_status status = open_parts(reader, paths, &settled, error);
     if (status != TFOS_OK) {
         tfos_reader_close(reader);
@@ -481,6 +485,7 @@ void tfos_reader_close(tfos_reader *reader)
     }
     stop(reader);
     free(reader->kept);
+    tfos_store_free(reader->store);
     tfos_paths_free(reader->paths);
     pthread_mutex_destroy(&reader->next_lock);
     free(reader);

@@ -132,15 +132,12 @@ static tfos__chunk *take_chunk(tfos__scan *scan)
     if (scan->spare_count > 0) {
         return scan->spare[--scan->spare_count];
     }
-    return calloc(1, sizeof(tfos__chunk));
-}
-
-static void free_chunk(tfos__chunk *chunk)
-{
+    tfos__chunk *chunk = tfos__store_take_chunk(scan->options.store);
     if (chunk != NULL) {
-        tfos__chunk_reset(chunk);
-        free(chunk);
+        tfos__scan_count_memory(scan, (int64_t)chunk->data.capacity);
+        return chunk;
     }
+    return calloc(1, sizeof(tfos__chunk));
 }
 
 /* With the lock held. */
@@ -150,7 +147,7 @@ static void give_chunk(tfos__scan *scan, tfos__chunk *chunk)
         scan->spare[scan->spare_count++] = chunk;
     } else if (chunk != NULL) {
         tfos__scan_count_memory(scan, -(int64_t)chunk->data.capacity);
-        free_chunk(chunk);
+        tfos__store_give_chunk(scan->options.store, chunk);
     }
 }
 
@@ -626,7 +623,7 @@ void tfos__scan_close(tfos__scan *scan)
         tfos__source_free(scan->groups[i].source);
     }
     for (int i = 0; i < scan->spare_count; i++) {
-        free_chunk(scan->spare[i]);
+        tfos__store_give_chunk(scan->options.store, scan->spare[i]);
     }
     pthread_mutex_destroy(&scan->lock);
     pthread_cond_destroy(&scan->work_ready);

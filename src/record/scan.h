@@ -12,6 +12,7 @@
 #define TFOS_RECORD_SCAN_H
 
 #include "record/mixer.h"
+#include "record/store.h"
 
 /* What is done with a chunk. Called by several threads at once, with numbers from 0 to threads - 1 (0 when there are
  * none). */
@@ -28,6 +29,7 @@ typedef struct tfos__scan_options {
     tfos__source_options source;
     bool joined;        /* all files are one group: chunks do not end where files do */
     tfos__mixer *mixer; /* NULL, or, if they are joined: makes the chunks */
+    tfos_store *store;  /* NULL, or: where chunks come from, and are left */
     int threads;
     bool ordered;
     bool (*interrupted)(void *context); /* see tfos_read_options */
