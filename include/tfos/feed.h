@@ -265,6 +265,12 @@ TFOS_API tfos_status tfos_feed_schema(tfos_feed *feed, const tfos_feed_want *wan
  * Thread: any. */
 TFOS_API bool tfos_feed_ended(tfos_feed *feed);
 
+/* How many epochs have ended for the caller: END came, or rows behind them.
+ *
+ * Owner: nothing changes hands.
+ * Thread: any. */
+TFOS_API int64_t tfos_feed_epochs(tfos_feed *feed);
+
 /* Ends feeding for the whole cluster: what is left is skipped.
  *
  * Owner: nothing changes hands.

@@ -575,6 +575,17 @@ bool tfos_feed_ended(tfos_feed *feed)
     return ended;
 }
 
+int64_t tfos_feed_epochs(tfos_feed *feed)
+{
+    if (tfos__intake_check_owner(feed->intake, NULL) != TFOS_OK) {
+        return 0;
+    }
+    pthread_mutex_lock(&feed->intake->lock);
+    int64_t epochs = (int64_t)feed->queue->marks_passed;
+    pthread_mutex_unlock(&feed->intake->lock);
+    return epochs;
+}
+
 tfos_status tfos_feed_terminate(tfos_feed *feed, tfos_error *error)
 {
     tfos__packet packet;

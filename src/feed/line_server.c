@@ -29,6 +29,7 @@ struct tfos__line {
     tfos__lane_writer writer;
     tfos__buffer order;
     bool ended; /* the last row was taken */
+    bool gone;  /* the task has closed its end; what it left in the lane counts */
     tfos__batch_pool *pool;
     tfos_schema *pool_schema;
 };
@@ -61,18 +62,22 @@ static tfos_status fail_gone(tfos_error *error)
     return tfos__fail(error, TFOS_CANCELLED, "the task is gone");
 }
 
-/* Sleeps until something may have happened. CANCELLED: the task is gone. */
+/* Sleeps until something may have happened. CANCELLED: the task is gone. A task may leave as soon as it has put its
+ * last word into the lane, so whoever finds that it has left looks there once more before that counts. */
 static tfos_status wait_for_task(tfos__line *line, uint32_t seen, tfos_error *error)
 {
     tfos__packet packet;
     int fds[TFOS__PACKET_FDS_MOST];
+    if (line->gone) {
+        return fail_gone(error);
+    }
     tfos__bell_wait(line->bell, seen, WAIT_MS);
     tfos_status status = tfos__packet_receive(line->socket, &packet, fds, NULL);
-    if (status == TFOS_END) {
-        return TFOS_OK;
+    if (status != TFOS_END) {
+        tfos__packet_close_fds(fds); /* a task says nothing more, so it is gone, or is none */
+        line->gone = true;
     }
-    tfos__packet_close_fds(fds); /* a task says nothing more, so it is gone, or is none */
-    return fail_gone(error);
+    return TFOS_OK;
 }
 
 static void ring_if_released(tfos__line *line)

@@ -48,6 +48,7 @@ typedef struct server {
     atomic_int lines;
     atomic_llong left_ms; /* when the last one was left */
     atomic_bool used;     /* a task has come */
+    bool is_stuck;        /* nobody is served, and nobody can be */
 } server;
 
 /* ---- a task ---- */
@@ -169,13 +170,18 @@ static void let_in(server *self)
     *next = (visit){self, socket};
     atomic_store(&self->used, true);
     atomic_fetch_add(&self->lines, 1);
-    if (tfos__thread_start(&thread, run_visit, next) != 0) {
-        atomic_fetch_sub(&self->lines, 1);
-        close(socket);
-        free(next);
+    int code = tfos__thread_start(&thread, run_visit, next);
+    if (code == 0) {
+        pthread_detach(thread);
         return;
     }
-    pthread_detach(thread);
+    free(next);
+    self->is_stuck = atomic_fetch_sub(&self->lines, 1) == 1; /* if others are served, they will leave room */
+    if (self->is_stuck) {
+        tfos__note("no thread to serve a task: %s%s", strerror(code),
+                   self->orders.memory_bytes > 0 ? ". The model has no more memory than its limit" : "");
+    }
+    close(socket); /* the task tries again, and finds nobody or why there is nobody */
 }
 
 /* ---- who needs it ---- */
@@ -201,7 +207,7 @@ static int wait_ms(const server *self)
 /* Until nobody needs it any more. Tasks that are served then have lost their executor. */
 static void watch(server *self)
 {
-    while (is_wanted(self)) {
+    while (is_wanted(self) && !self->is_stuck) {
         struct pollfd waits[] = {{.fd = self->listener, .events = POLLIN},
                                  {.fd = STDIN_FILENO, .events = POLLIN},
                                  {.fd = self->parent_fd, .events = POLLIN}};
@@ -304,5 +310,5 @@ tfos__inference_exit tfos__inference_run(void)
     atomic_store(&self.left_ms, tfos__clock_ms());
     say(&self, "ready", self.name, tf->version);
     watch(&self);
-    return TFOS__INFERENCE_EXIT_OK;
+    return self.is_stuck ? TFOS__INFERENCE_EXIT_STUCK : TFOS__INFERENCE_EXIT_OK;
 }

@@ -15,7 +15,8 @@
 #define TFOS__INFERENCE_EXIT_MAP(X)                                                                                    \
     X(OK, 0, "it was not needed any more, or its executor has ended")                                                  \
     X(ORDERS, 1, "the orders on stdin make no sense")                                                                  \
-    X(MODEL, 2, "TensorFlow or the model could not be loaded; stdout says why")
+    X(MODEL, 2, "TensorFlow or the model could not be loaded; stdout says why")                                        \
+    X(STUCK, 3, "there was no thread for a task; stderr says why")
 
 typedef enum tfos__inference_exit {
 #define TFOS__INFERENCE_EXIT_ENUM(name, code, text) TFOS__INFERENCE_EXIT_##name = (code),

@@ -10,6 +10,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -89,14 +90,24 @@ static void open_framework(const char *path)
     }
 }
 
-static tfos_status open_found(const char *path, library *out, tfos_error *error)
+/* The loader names a version of the C library that is missing, and nobody knows what to make of that. */
+static const char *loader_hint(const char *problem)
 {
-    open_framework(path);
-    out->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return strstr(problem, "GLIBC") != NULL
+               ? "; this machine's C library is older than the one that it was built for: use an older TensorFlow, or "
+                 "a newer system"
+               : "";
+}
+
+static tfos_status open_found(library *out, tfos_error *error)
+{
+    open_framework(out->path);
+    out->handle = dlopen(out->path, RTLD_NOW | RTLD_LOCAL);
     if (out->handle == NULL) {
-        return tfos__fail(error, TFOS_MISSING_LIBRARY, "TensorFlow cannot be loaded from %s: %s", path, last_problem());
+        const char *problem = last_problem();
+        return tfos__fail(error, TFOS_MISSING_LIBRARY, "TensorFlow cannot be loaded from %s: %s%s", out->path, problem,
+                          loader_hint(problem));
     }
-    strcpy(out->path, path);
     return TFOS_OK;
 }
 
@@ -117,23 +128,49 @@ static bool open_by_name(library *out)
     return false;
 }
 
-static tfos_status open_library(const char *python, library *out, tfos_error *error)
+/* What a user may have forbidden, and can allow. */
+static const char *shipping_hint(void)
 {
-    if (open_loaded(out)) {
-        return TFOS_OK;
-    }
+    const char *ship = getenv("TFOS_TENSORFLOW_SHIP"); /* set by the executor; the settings are not in this library */
+    return ship != NULL && strcmp(ship, "never") == 0
+               ? "; or let the driver bring its own (spark.tfos.tensorflow.ship=auto; it is 'never')"
+               : "";
+}
+
+/* Its path; with a handle if the system's loader has found it by its name. */
+static tfos_status find_library(const char *python, library *out, tfos_error *error)
+{
     tfos__tensorflow_search search;
+    out->handle = NULL;
     TFOS_TRY(tfos__tensorflow_find(python, &search, error));
     if (search.path[0] != '\0') {
-        return open_found(search.path, out, error);
+        strcpy(out->path, search.path);
+        return TFOS_OK;
     }
     if (open_by_name(out)) {
         return TFOS_OK;
     }
     return tfos__fail(error, TFOS_MISSING_LIBRARY,
                       "TensorFlow was not found: install it for the Python in use (pip install tensorflow), or set "
-                      "TFOS_TENSORFLOW_LIB to %s or its folder. Looked at: %s; LD_LIBRARY_PATH and ldconfig",
-                      TFOS__TENSORFLOW_WHEEL_LIBRARY, search.looked);
+                      "TFOS_TENSORFLOW_LIB to %s or its folder%s. Looked at: %s; LD_LIBRARY_PATH and ldconfig",
+                      TFOS__TENSORFLOW_WHEEL_LIBRARY, shipping_hint(), search.looked);
+}
+
+static tfos_status open_library(const char *python, library *out, tfos_error *error)
+{
+    if (open_loaded(out)) {
+        return TFOS_OK;
+    }
+    TFOS_TRY(find_library(python, out, error));
+    return out->handle != NULL ? TFOS_OK : open_found(out, error);
+}
+
+tfos_status tfos__tensorflow_locate(const char *python, char out[PATH_MAX], tfos_error *error)
+{
+    library found;
+    TFOS_TRY(find_library(python, &found, error));
+    strcpy(out, found.path);
+    return TFOS_OK;
 }
 
 /* ---- the table ---- */

@@ -5,6 +5,8 @@
 #ifndef TFOS_TENSORFLOW_API_H
 #define TFOS_TENSORFLOW_API_H
 
+#include <limits.h>
+
 #include "tensorflow/dtype.h"
 #include "tfos.h"
 
@@ -14,6 +16,7 @@ typedef struct TF_Library TF_Library;
 typedef struct TF_Tensor TF_Tensor;
 typedef struct TF_Graph TF_Graph;
 typedef struct TF_Operation TF_Operation;
+typedef struct TF_OperationDescription TF_OperationDescription;
 typedef struct TF_Session TF_Session;
 typedef struct TF_SessionOptions TF_SessionOptions;
 typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
@@ -140,6 +143,13 @@ enum {
     X(NEEDED, void, TF_DeleteGraph, (TF_Graph *))                                                                      \
     X(NEEDED, TF_Operation *, TF_GraphOperationByName, (TF_Graph *, const char *name))                                 \
     X(NEEDED, int, TF_OperationNumOutputs, (TF_Operation *))                                                           \
+    X(NEEDED, TF_Operation *, TF_GraphNextOperation, (TF_Graph *, size_t * position))                                  \
+    X(NEEDED, const char *, TF_OperationOpType, (TF_Operation *))                                                      \
+    X(NEEDED, void, TF_OperationGetAttrType, (TF_Operation *, const char *name, int *value, TF_Status *))              \
+    X(NEEDED, TF_OperationDescription *, TF_NewOperation, (TF_Graph *, const char *op, const char *name))              \
+    X(NEEDED, void, TF_AddInput, (TF_OperationDescription *, TF_Output))                                               \
+    X(NEEDED, void, TF_SetAttrType, (TF_OperationDescription *, const char *name, int value))                          \
+    X(NEEDED, TF_Operation *, TF_FinishOperation, (TF_OperationDescription *, TF_Status *))                            \
     X(NEEDED, TF_SessionOptions *, TF_NewSessionOptions, (void))                                                       \
     X(NEEDED, void, TF_DeleteSessionOptions, (TF_SessionOptions *))                                                    \
     X(NEEDED, void, TF_SetConfig, (TF_SessionOptions *, const void *proto, size_t proto_bytes, TF_Status *))           \
@@ -172,6 +182,13 @@ enum { TFOS__TENSORFLOW_MAJOR = 2, TFOS__TENSORFLOW_MINOR = 16 };
  * Owner: the process; TensorFlow is never unloaded.
  * Thread: any. */
 tfos_status tfos__tensorflow_load(const char *python, const tfos__tensorflow **out, tfos_error *error);
+
+/* Where the library is that a process without TensorFlow would load; nothing is loaded by it, unless only the system's
+ * loader knows one. NOT_FOUND if TFOS_TENSORFLOW_LIB or `python` names nothing, MISSING_LIBRARY if there is none.
+ *
+ * Owner: `out` is the caller's storage.
+ * Thread: any. */
+tfos_status tfos__tensorflow_locate(const char *python, char out[PATH_MAX], tfos_error *error);
 
 /* Makes the ops and kernels of a library (what tf.load_op_library takes) known to this process's TensorFlow.
  *

@@ -28,18 +28,6 @@ int64_t tfos__tensor_spec_row_values(const tfos__tensor_spec *spec)
     return spec->rank < 0 ? -1 : values;
 }
 
-/* "x float32 [?, 784], y int64 [?]". */
-static tfos_status describe_all(const tfos__tensor_specs *specs, tfos__buffer *out, tfos_error *error)
-{
-    for (size_t i = 0; i < specs->count; i++) {
-        char text[DESCRIPTION_BYTES];
-        tfos__tensor_spec_describe(&specs->at[i], text, sizeof text);
-        TFOS_TRY(tfos__buffer_printf(out, error, "%s%s %s", i > 0 ? ", " : "",
-                                     tfos__printable_text(specs->at[i].name).text, text));
-    }
-    return specs->count > 0 ? TFOS_OK : tfos__buffer_printf(out, error, "none");
-}
-
 /* Whether this is the name of the tensor in the graph: "op:0", or "op" for the first output of an op. */
 static bool is_in_graph(const tfos__tensor_spec *spec, const char *name)
 {
@@ -65,20 +53,6 @@ static const tfos__tensor_spec *find_spec(const tfos__tensor_specs *specs, const
     unsigned long position = strtoul(name, &end, 10);
     bool is_position = name[0] >= '0' && name[0] <= '9' && *end == '\0';
     return is_position && position < specs->count ? &specs->at[position] : NULL;
-}
-
-static tfos_status fail_with_specs(const tfos__signature *signature, bool outputs, const char *what, const char *name,
-                                   const char *advice, tfos_error *error)
-{
-    tfos__buffer text = {0};
-    tfos_status status = describe_all(outputs ? &signature->outputs : &signature->inputs, &text, error);
-    if (status == TFOS_OK) {
-        status = tfos__fail(error, TFOS_MISMATCH, "%s '%s': the signature '%s' has the %s %s. %s", what,
-                            tfos__printable_text(name).text, tfos__printable_text(signature->name).text,
-                            outputs ? "outputs" : "inputs", (const char *)text.data, advice);
-    }
-    tfos__buffer_reset(&text);
-    return status;
 }
 
 /* ---- pairs of columns and tensors ---- */
@@ -149,9 +123,47 @@ static tfos_status sorted_keys(json_object *object, const char ***out, size_t *c
     return TFOS_OK;
 }
 
+/* What a pair goes between, and what is said if it is not there. */
+typedef struct ends {
+    const tfos__saved_model *model; /* for outputs */
+    const tfos__signature *signature;
+    const tfos__names *names; /* for inputs */
+    json_object *layers;      /* NULL, or which outputs layers were found to make */
+    bool outputs;
+    bool lenient; /* pairs are left out whose tensor there is not */
+} ends;
+
+/* By the layer that makes it, which takes a while: nothing else has that name. */
+static tfos_status find_by_layer(const ends *of, const char *name, const tfos__tensor_spec **out, tfos_error *error)
+{
+    tfos__layer_search search;
+    tfos_status status = tfos__saved_model_find_layer(of->model, of->signature, name, &search, error);
+    if (status == TFOS_OK && search.output == NULL) {
+        status = tfos__fail_output(of->signature, &search, name, error);
+    }
+    *out = search.output;
+    tfos__layer_search_reset(&search);
+    return status;
+}
+
+/* *out is NULL if the pair is to be left out. */
+static tfos_status find_tensor(const ends *of, const char *name, const tfos__tensor_spec **out, tfos_error *error)
+{
+    const tfos__tensor_specs *specs = of->outputs ? &of->signature->outputs : &of->signature->inputs;
+    *out = find_spec(specs, name);
+    if (*out == NULL && of->outputs) {
+        *out = find_spec(specs, tfos__json_text(of->layers, name));
+    }
+    if (*out != NULL || of->lenient) {
+        return TFOS_OK;
+    }
+    return of->outputs ? find_by_layer(of, name, out, error)
+                       : tfos__fail_tensor(of->signature, of->names, "the input mapping names a tensor", name,
+                                           "Name an input, or its position: '0' for the first", error);
+}
+
 /* The pairs of a mapping, either way. */
-static tfos_status add_mapped(const tfos__signature *signature, json_object *mapping, bool outputs,
-                              tfos__bounds *bounds, tfos_error *error)
+static tfos_status add_mapped(const ends *of, json_object *mapping, tfos__bounds *bounds, tfos_error *error)
 {
     const char **keys = NULL;
     size_t count = 0;
@@ -159,17 +171,13 @@ static tfos_status add_mapped(const tfos__signature *signature, json_object *map
     tfos_status status = TFOS_OK;
     for (size_t i = 0; i < count && status == TFOS_OK; i++) {
         const char *value = tfos__json_text(mapping, keys[i]);
-        const char *tensor = outputs ? keys[i] : value;
-        const char *column = outputs ? value : keys[i];
-        const tfos__tensor_spec *spec = find_spec(outputs ? &signature->outputs : &signature->inputs, tensor);
-        if (spec == NULL) {
-            status = fail_with_specs(signature, outputs,
-                                     outputs ? "the output mapping names a tensor" : "the input mapping names a tensor",
-                                     tensor, "Name one of them, or its position: '0' for the first", error);
-            break;
+        const char *column = of->outputs ? value : keys[i];
+        const tfos__tensor_spec *spec = NULL;
+        status = find_tensor(of, of->outputs ? keys[i] : value, &spec, error);
+        if (status == TFOS_OK && spec != NULL) {
+            const tfos__bound *before = find_bound(bounds, spec, column);
+            status = before != NULL ? fail_twice(before, spec, column, error) : add(bounds, spec, column, error);
         }
-        const tfos__bound *before = find_bound(bounds, spec, column);
-        status = before != NULL ? fail_twice(before, spec, column, error) : add(bounds, spec, column, error);
     }
     free(keys);
     return status;
@@ -183,21 +191,6 @@ static bool has_name(const tfos__names *names, const char *name)
         }
     }
     return false;
-}
-
-static tfos_status fail_with_names(const char *name, const tfos__names *names, tfos_error *error)
-{
-    tfos__buffer text = {0};
-    tfos_status status = TFOS_OK;
-    for (size_t i = 0; i < names->count && status == TFOS_OK; i++) {
-        status = tfos__buffer_printf(&text, error, "%s%s", i > 0 ? ", " : "", tfos__printable_text(names->at[i]).text);
-    }
-    if (status == TFOS_OK) {
-        status = tfos__fail(error, TFOS_MISMATCH, "the input mapping names a column '%s': the rows have %s",
-                            tfos__printable_text(name).text, text.size > 0 ? (const char *)text.data : "none");
-    }
-    tfos__buffer_reset(&text);
-    return status;
 }
 
 /* Without a mapping: columns have the names of inputs, or there is one of each. */
@@ -244,33 +237,66 @@ static tfos_status refuse_sparse(const tfos__signature *signature, tfos_error *e
     return TFOS_OK;
 }
 
+/* The parts of a ragged tensor come as "x" and "x_1", …, its row splits; other models have such inputs, too. */
+static bool may_be_splits(const tfos__signature *signature, const tfos__tensor_spec *spec)
+{
+    const char *end = strrchr(spec->name, '_');
+    size_t stem = end != NULL ? (size_t)(end - spec->name) : 0;
+    char name[256];
+    if (stem == 0 || stem >= sizeof name || end[1] < '1' || end[1] > '9' || spec->rank != 1 ||
+        (spec->dtype != TFOS__DTYPE_INT64 && spec->dtype != TFOS__DTYPE_INT32)) {
+        return false;
+    }
+    memcpy(name, spec->name, stem);
+    name[stem] = '\0';
+    return find_spec(&signature->inputs, name) != NULL;
+}
+
+static tfos_status fail_without_column(const tfos__signature *signature, const tfos__names *names,
+                                       const tfos__tensor_spec *spec, tfos_error *error)
+{
+    const char *advice = may_be_splits(signature, spec)
+                             ? "If it is a part of a ragged tensor, its row splits, no column can be that: export the "
+                               "model with a signature that has dense tensors, and make the ragged one of them inside. "
+                               "Otherwise map a column to it (setInputMapping({column: tensor}), --inputs "
+                               "COLUMN=TENSOR)"
+                             : "Map a column to each of them (setInputMapping({column: tensor}), --inputs "
+                               "COLUMN=TENSOR)";
+    return tfos__fail_tensor(signature, names, "no column is mapped to the input", spec->name, advice, error);
+}
+
 tfos_status tfos__bind_inputs(const tfos__signature *signature, json_object *order, const tfos__names *names,
                               tfos__bounds *bounds, tfos_error *error)
 {
     json_object *mapping = tfos__json_member_of(order, "inputs", json_type_object);
+    const ends of = {.signature = signature,
+                     .names = names,
+                     .lenient = json_object_get_boolean(tfos__json_member_of(order, "lenient", json_type_boolean))};
     TFOS_TRY(refuse_sparse(signature, error));
-    TFOS_TRY(mapping != NULL ? add_mapped(signature, mapping, false, bounds, error)
-                             : add_by_name(signature, names, bounds, error));
+    TFOS_TRY(mapping != NULL ? add_mapped(&of, mapping, bounds, error) : add_by_name(signature, names, bounds, error));
     for (size_t i = 0; i < bounds->count; i++) {
         if (!has_name(names, bounds->at[i].column)) {
-            return fail_with_names(bounds->at[i].column, names, error);
+            return tfos__fail_column(signature, names, bounds->at[i].column, error);
         }
     }
     for (size_t i = 0; i < signature->inputs.count; i++) {
         if (find_bound(bounds, &signature->inputs.at[i], "") == NULL) {
-            return fail_with_specs(signature, false, "no column is mapped to the input", signature->inputs.at[i].name,
-                                   "Map a column to each of them (setInputMapping({column: tensor}))", error);
+            return fail_without_column(signature, names, &signature->inputs.at[i], error);
         }
     }
     return TFOS_OK;
 }
 
-static tfos_status bind_outputs(const tfos__signature *signature, json_object *order, tfos__bounds *bounds,
-                                tfos_error *error)
+static tfos_status bind_outputs(const tfos__saved_model *model, const tfos__signature *signature, json_object *order,
+                                tfos__bounds *bounds, tfos_error *error)
 {
+    const ends of = {.model = model,
+                     .signature = signature,
+                     .layers = tfos__json_member_of(order, "layers", json_type_object),
+                     .outputs = true};
     json_object *mapping = tfos__json_member_of(order, "outputs", json_type_object);
     if (mapping != NULL && json_object_object_length(mapping) > 0) {
-        return add_mapped(signature, mapping, true, bounds, error);
+        return add_mapped(&of, mapping, bounds, error);
     }
     for (size_t i = 0; i < signature->outputs.count; i++) {
         TFOS_TRY(add(bounds, &signature->outputs.at[i], signature->outputs.at[i].name, error));
@@ -363,10 +389,9 @@ static tfos_status check_input(const tfos__bound *bound, const tfos_field *field
 {
     TFOS_TRY(check_tensor(bound->spec, error));
     if (!tfos__dtype_takes(bound->spec->dtype, field->type)) {
-        return tfos__fail(
-            error, TFOS_MISMATCH,
-            "values of %s do not become %s by themselves. Cast the column in Spark, or give one that fits",
-            tfos_type_name(field->type), tfos__dtype_name(bound->spec->dtype));
+        return tfos__fail(error, TFOS_MISMATCH,
+                          "values of %s do not become %s by themselves. Cast the column, or give one that fits",
+                          tfos_type_name(field->type), tfos__dtype_name(bound->spec->dtype));
     }
     return check_shape(field, bound->spec, error);
 }
@@ -384,6 +409,11 @@ static tfos_status locate_input(tfos_status status, const tfos__bound *bound, co
                            tfos__printable_text(bound->column).text, column);
     }
     return status;
+}
+
+tfos_status tfos__bound_check(const tfos__bound *bound, const tfos_field *field, tfos_error *error)
+{
+    return locate_input(check_input(bound, field, error), bound, field, error);
 }
 
 /* The number of rows of a run that a tensor asks for, if it does. */
@@ -491,27 +521,29 @@ tfos_status tfos__order_signature(const tfos__saved_model *model, json_object *o
     return tfos__saved_model_signature(model, name[0] != '\0' ? name : default_signature, out, error);
 }
 
-static tfos_status names_of(const tfos_schema *schema, tfos__names *out, tfos_error *error)
+tfos_status tfos__names_of(const tfos_schema *schema, tfos__names *out, tfos_error *error)
 {
     size_t count = tfos_schema_field_count(schema);
     out->at = calloc(count + 1, sizeof *out->at);
     if (out->at == NULL) {
         return tfos__fail_memory(error, (count + 1) * sizeof *out->at);
     }
+    out->schema = schema;
     for (out->count = 0; out->count < count; out->count++) {
         out->at[out->count] = tfos_schema_field(schema, out->count)->name;
     }
     return TFOS_OK;
 }
 
-static tfos_status bind(tfos__binding *binding, json_object *order, const tfos_schema *rows, tfos_error *error)
+static tfos_status bind(tfos__binding *binding, const tfos__saved_model *model, json_object *order,
+                        const tfos_schema *rows, tfos_error *error)
 {
     tfos__names names = {0};
     tfos__bounds inputs = {0};
     tfos__bounds outputs = {0};
-    tfos_status status = names_of(rows, &names, error);
+    tfos_status status = tfos__names_of(rows, &names, error);
     status = status == TFOS_OK ? tfos__bind_inputs(binding->signature, order, &names, &inputs, error) : status;
-    status = status == TFOS_OK ? bind_outputs(binding->signature, order, &outputs, error) : status;
+    status = status == TFOS_OK ? bind_outputs(model, binding->signature, order, &outputs, error) : status;
     free(names.at);
     binding->inputs = inputs.at;
     binding->input_count = inputs.count;
@@ -533,7 +565,7 @@ tfos_status tfos__binding_new(const tfos__saved_model *model, const char *order,
     binding->batch_rows = -1;
     tfos_status status = tfos__order_parse(order, &parsed, error);
     status = status == TFOS_OK ? tfos__order_signature(model, parsed, &binding->signature, error) : status;
-    status = status == TFOS_OK ? bind(binding, parsed, rows, error) : status;
+    status = status == TFOS_OK ? bind(binding, model, parsed, rows, error) : status;
     json_object_put(parsed);
     if (status != TFOS_OK) {
         tfos__binding_free(binding);

@@ -24,6 +24,7 @@ static tfos_status names_in(json_object *schema, tfos__names *out, tfos_error *e
     if (out->at == NULL) {
         return tfos__fail_memory(error, (count + 1) * sizeof *out->at);
     }
+    out->spark = fields;
     for (out->count = 0; out->count < count; out->count++) {
         out->at[out->count] = tfos__json_text(json_object_array_get_idx(fields, out->count), "name");
     }
@@ -137,12 +138,42 @@ static char *text_of(json_object *object)
     return text != NULL ? strdup(text) : NULL;
 }
 
-static tfos_status write_plan(const chosen *from, const tfos__binding *binding, tfos_model_plan *out, tfos_error *error)
+static const char *output_of(const tfos__binding *binding, const char *column)
 {
-    *out = (tfos_model_plan){
-        .fed = text_of(from->schema), .columns = text_of(from->columns), .batch_rows = binding->batch_rows};
+    for (size_t i = 0; i < binding->output_count; i++) {
+        if (strcmp(binding->outputs[i].column, column) == 0) {
+            return binding->outputs[i].spec->name;
+        }
+    }
+    return "";
+}
+
+/* The order, and which output each name of its mapping was found to be: a model that is replaced while tasks go on may
+ * have the same layers elsewhere, and they have loaded the one before. */
+static char *settle(json_object *order, const tfos__binding *binding)
+{
+    json_object *mapping = tfos__json_member_of(order, "outputs", json_type_object);
+    json_object *layers = json_object_new_object();
+    if (mapping != NULL) {
+        json_object_object_foreach(mapping, name, column)
+        {
+            const char *output = output_of(binding, json_object_get_string(column));
+            json_object_object_add(layers, name, json_object_new_string(output));
+        }
+    }
+    json_object_object_add(order, "layers", layers);
+    return text_of(order);
+}
+
+static tfos_status write_plan(const chosen *from, json_object *order, const tfos__binding *binding,
+                              tfos_model_plan *out, tfos_error *error)
+{
+    *out = (tfos_model_plan){.fed = text_of(from->schema),
+                             .columns = text_of(from->columns),
+                             .order = settle(order, binding),
+                             .batch_rows = binding->batch_rows};
     tfos_status status = tfos_schema_to_spark(binding->results, &out->results, error);
-    if (status == TFOS_OK && (out->fed == NULL || out->columns == NULL)) {
+    if (status == TFOS_OK && (out->fed == NULL || out->columns == NULL || out->order == NULL)) {
         status = tfos__fail_memory(error, sizeof *from);
     }
     if (status != TFOS_OK) {
@@ -151,14 +182,14 @@ static tfos_status write_plan(const chosen *from, const tfos__binding *binding, 
     return status;
 }
 
-static tfos_status plan_with(const tfos__saved_model *model, const char *order, const chosen *from,
+static tfos_status plan_with(const tfos__saved_model *model, const char *order, json_object *parsed, const chosen *from,
                              tfos_model_plan *out, tfos_error *error)
 {
     tfos_schema *fed = NULL;
     tfos__binding *binding = NULL;
     tfos_status status = fed_schema(from, &fed, error);
     status = status == TFOS_OK ? tfos__binding_new(model, order, fed, &binding, error) : status;
-    status = status == TFOS_OK ? write_plan(from, binding, out, error) : status;
+    status = status == TFOS_OK ? write_plan(from, parsed, binding, out, error) : status;
     tfos__binding_free(binding);
     tfos_schema_free(fed);
     return status;
@@ -176,7 +207,7 @@ static tfos_status plan_for(const tfos__saved_model *model, const char *order, j
     if (status == TFOS_OK) {
         chosen fed;
         choose(&inputs, schema, &fed);
-        status = plan_with(model, order, &fed, out, error);
+        status = plan_with(model, order, parsed, &fed, out, error);
         json_object_put(fed.schema);
         json_object_put(fed.columns);
     }
@@ -217,6 +248,7 @@ void tfos_model_plan_reset(tfos_model_plan *plan)
 {
     free(plan->fed);
     free(plan->columns);
+    free(plan->order);
     tfos_string_free(plan->results);
     *plan = (tfos_model_plan){.batch_rows = -1};
 }

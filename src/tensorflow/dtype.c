@@ -2,6 +2,7 @@
  * numbers, float for short ones. */
 #include "tensorflow/dtype.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -106,6 +107,22 @@ static tfos_status narrow_whole(tfos__dtype dtype, const int64_t *from, int64_t 
     return TFOS_OK;
 }
 
+/* Real numbers are rounded, but they do not become infinite, which both types write as all ones in the exponent and
+ * zeros behind it. */
+static tfos_status narrow_real(tfos__dtype dtype, const float *from, int64_t count, uint16_t *to, tfos_error *error)
+{
+    bool half = dtype == TFOS__DTYPE_HALF;
+    uint16_t infinite = half ? 0x7C00 : 0x7F80;
+    tfos__element_convert(TFOS_ELEMENT_FLOAT32, from, (size_t)count, element_of(dtype), to);
+    for (int64_t i = 0; i < count; i++) {
+        if (__builtin_expect((to[i] & 0x7FFF) == infinite, 0) && !isinf(from[i])) {
+            return tfos__fail(error, TFOS_RANGE, "the value %g is too large for %s, which has up to %s", from[i],
+                              tfos__dtype_name(dtype), half ? "65504" : "3.38953e+38");
+        }
+    }
+    return TFOS_OK;
+}
+
 static tfos_status narrow(tfos__dtype dtype, const tfos_vector *values, tfos_type via, void *to, tfos_error *error)
 {
     size_t bytes = (size_t)values->length * (via == TFOS_TYPE_FLOAT ? sizeof(float) : sizeof(int64_t));
@@ -115,7 +132,7 @@ static tfos_status narrow(tfos__dtype dtype, const tfos_vector *values, tfos_typ
     }
     tfos_status status = tfos__convert_numbers(values, via, wide, error);
     if (status == TFOS_OK && via == TFOS_TYPE_FLOAT) {
-        tfos__element_convert(TFOS_ELEMENT_FLOAT32, wide, (size_t)values->length, element_of(dtype), to);
+        status = narrow_real(dtype, wide, values->length, to, error);
     } else if (status == TFOS_OK) {
         status = narrow_whole(dtype, wide, values->length, to, error);
     }

@@ -54,7 +54,8 @@ tfos__dtype_form tfos__dtype_form_of(tfos__dtype dtype);
  * of a binary are numbers of uint8. */
 bool tfos__dtype_takes(tfos__dtype dtype, tfos_type from);
 
-/* Writes the numbers of a vector of VALUES as such values. RANGE names the first that does not fit. */
+/* Writes the numbers of a vector of VALUES as such values. RANGE names the first that does not fit: a whole number that
+ * would be another one, a real one that would be infinite. */
 tfos_status tfos__dtype_write(tfos__dtype dtype, const tfos_vector *values, void *to, tfos_error *error);
 
 /* Reads `count` such numbers as numbers of the type of their column; booleans become bits. RANGE for a number of uint64

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/program.h"
 #include "base/status.h"
 
 extern char **environ;
@@ -115,37 +116,13 @@ static void put_prefix(char out[PATH_MAX], const char *interpreter)
 
 /* ---- an interpreter ---- */
 
-static bool is_program(const char *path)
-{
-    return is_file(path) && access(path, X_OK) == 0;
-}
-
-/* A name without a slash is looked for on the PATH, as a shell does. */
-static bool resolve_program(const char *name, char out[PATH_MAX])
-{
-    if (strchr(name, '/') != NULL) {
-        put_path(out, "%s", name);
-        return is_program(out);
-    }
-    const char *at = variable("PATH");
-    while (at != NULL) {
-        size_t length = strcspn(at, ":");
-        put_path(out, "%.*s/%s", length > 0 ? (int)length : 1, length > 0 ? at : ".", name);
-        if (is_program(out)) {
-            return true;
-        }
-        at = at[length] == ':' ? at + length + 1 : NULL;
-    }
-    return false;
-}
-
 /* Only an interpreter that the caller names must be there: PYSPARK_PYTHON may be meant for another host. */
 static tfos_status choose_python(tfos__tensorflow_search *search, const char *python, char out[PATH_MAX],
                                  tfos_error *error)
 {
     char name[PATH_MAX];
     if (python != NULL) {
-        if (!resolve_program(python, out)) {
+        if (!tfos__program_find(python, out, PATH_MAX)) {
             return tfos__fail(error, TFOS_NOT_FOUND,
                               "expected a Python interpreter whose TensorFlow is to be used, found no program '%s'",
                               tfos__printable_text(python).text);
@@ -154,7 +131,7 @@ static tfos_status choose_python(tfos__tensorflow_search *search, const char *py
     }
     const char *of_spark = variable("PYSPARK_PYTHON");
     if (of_spark != NULL) {
-        if (resolve_program(of_spark, out)) {
+        if (tfos__program_find(of_spark, out, PATH_MAX)) {
             return TFOS_OK;
         }
         add_looked(search, "PYSPARK_PYTHON=%s (no such program)", of_spark);
@@ -162,12 +139,12 @@ static tfos_status choose_python(tfos__tensorflow_search *search, const char *py
     const char *environment = variable("VIRTUAL_ENV");
     if (environment != NULL) {
         put_path(name, "%s/bin/python", environment);
-        if (name[0] != '\0' && resolve_program(name, out)) {
+        if (name[0] != '\0' && tfos__program_find(name, out, PATH_MAX)) {
             return TFOS_OK;
         }
         add_looked(search, "VIRTUAL_ENV=%s (no bin/python)", environment);
     }
-    if (!resolve_program("python3", out)) {
+    if (!tfos__program_find("python3", out, PATH_MAX)) {
         add_looked(search, "python3 on the PATH (none)");
         out[0] = '\0';
     }

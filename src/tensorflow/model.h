@@ -6,18 +6,14 @@
 #ifndef TFOS_TENSORFLOW_MODEL_H
 #define TFOS_TENSORFLOW_MODEL_H
 
-#include "tensorflow/api.h"
 #include "tensorflow/binding.h"
+#include "tensorflow/session.h"
 
 typedef struct tfos__model tfos__model;
 
-typedef struct tfos__model_options {
-    const char *folder; /* local */
-    const char *tags;   /* with commas between them */
-    int threads;        /* that an op may use for itself; 1: the thread that runs the model, and no other */
-} tfos__model_options;
+typedef tfos__session_options tfos__model_options;
 
-/* Loads a model. What cannot run here is refused now: ops that this TensorFlow does not know, Python inside. */
+/* Loads a model, as tfos__session_open does. */
 tfos_status tfos__model_load(const tfos__tensorflow *tf, const tfos__model_options *options, tfos__model **out,
                              tfos_error *error);
 void tfos__model_free(tfos__model *model);

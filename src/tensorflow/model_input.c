@@ -122,6 +122,26 @@ static tfos_status fail_uneven(const layout *self, int64_t want, tfos_error *err
                       (long long)want, (long long)length_of(lists, row));
 }
 
+/* Each row must have whole elements of its own, whatever the rows beside it are filled up to. */
+static tfos_status refuse_parts(const layout *self, int64_t multiple, tfos_error *error)
+{
+    const tfos_vector *lists = self->level[OUTER];
+    for (int64_t row = 0; multiple > 1 && row < lists->length; row++) {
+        int64_t have = length_of(lists, row);
+        if (have % multiple != 0) {
+            return tfos__fail(error, TFOS_MISMATCH,
+                              "row %lld of the batch: expected a multiple of %lld values, found %lld", (long long)row,
+                              (long long)multiple, (long long)have);
+        }
+    }
+    return TFOS_OK;
+}
+
+static int64_t count_rows(const layout *self)
+{
+    return self->level[OUTER] != NULL ? self->level[OUTER]->length : self->values->length;
+}
+
 /* One list a row: its values fill the sizes behind the rows, of which one may be open. */
 static tfos_status fit_list(layout *self, const tfos__tensor_spec *spec, tfos_error *error)
 {
@@ -133,7 +153,7 @@ static tfos_status fit_list(layout *self, const tfos__tensor_spec *spec, tfos_er
         open = spec->shape[i] < 0 ? i : open;
     }
     int64_t have = self->longest[OUTER];
-    if (open == 0 && (have != known || !self->even[OUTER]) && self->values->length > 0) {
+    if (open == 0 && (have != known || !self->even[OUTER]) && count_rows(self) > 0) { /* lists may all be empty */
         return self->even[OUTER] ? fail_size(known, have, "", error) : fail_uneven(self, known, error);
     }
     if (open == 0) {
@@ -148,7 +168,7 @@ static tfos_status fit_list(layout *self, const tfos__tensor_spec *spec, tfos_er
         return fail_uneven(self, have, error);
     }
     self->dims[open] = have / known;
-    return TFOS_OK;
+    return self->even[OUTER] ? TFOS_OK : refuse_parts(self, known, error);
 }
 
 /* A list of lists: three dimensions, each open or as large as what is found. */
@@ -225,6 +245,45 @@ static tfos_status make_tensor(const layout *self, tfos__dtype dtype, void *data
     return *out != NULL ? TFOS_OK : tfos__fail(error, TFOS_NO_MEMORY, "TensorFlow made no tensor of %zu bytes", bytes);
 }
 
+/* The row that a value is of. */
+static int64_t row_of(const layout *self, int64_t value)
+{
+    for (int which = INNER; which >= OUTER; which--) {
+        const tfos_vector *lists = self->level[which];
+        int64_t list = 0;
+        while (lists != NULL && list + 1 < lists->length && begin_of(lists, list + 1) <= value) {
+            list++;
+        }
+        value = lists != NULL ? list : value;
+    }
+    return value;
+}
+
+/* Puts the row in front of what is wrong with one of its numbers: the first that fails alone, too. */
+static void locate_value(const layout *self, tfos__dtype dtype, tfos_error *error)
+{
+    size_t width = (size_t)tfos__type_width(self->values->type);
+    for (int64_t i = 0; i < self->values->length; i++) {
+        uint64_t written;
+        tfos_vector one = *self->values;
+        one.data = (const uint8_t *)one.data + (size_t)i * width;
+        one.length = 1;
+        if (tfos__dtype_write(dtype, &one, &written, NULL) != TFOS_OK) {
+            tfos__error_prefix(error, "row %lld of the batch", (long long)row_of(self, i));
+            return;
+        }
+    }
+}
+
+static tfos_status write_numbers(const layout *self, tfos__dtype dtype, void *to, tfos_error *error)
+{
+    tfos_status status = tfos__dtype_write(dtype, self->values, to, error);
+    if (status == TFOS_RANGE) { /* of booleans, which are bits, all fit */
+        locate_value(self, dtype, error);
+    }
+    return status;
+}
+
 /* The values of all rows, one behind the other, as they are in a tensor. Strings are copied: a view of the batch's
  * memory would stay one in whatever the model keeps, a table say. */
 static tfos_status write_values(const tfos__tensorflow *tf, const layout *self, tfos__dtype dtype, void *to,
@@ -236,7 +295,7 @@ static tfos_status write_values(const tfos__tensorflow *tf, const layout *self, 
         return TFOS_OK;
     }
     if (dtype != TFOS__DTYPE_STRING) {
-        return tfos__dtype_write(dtype, values, to, error);
+        return write_numbers(self, dtype, to, error);
     }
     for (int64_t i = 0; i < values->length; i++) {
         const char *bytes = (const char *)values->data + values->offsets[i];

@@ -76,6 +76,9 @@ char *tfos__ops_read_text(const tfos__tensorflow *tf, TF_OpKernelConstruction *f
  * to leave the signal to the system. */
 unsigned tfos__ops_interrupts(void);
 
+/* As if there were another SIGINT: whatever kernels wait for, they do not wait any more. Safe in a signal handler. */
+void tfos__ops_interrupt(void);
+
 /* What a kernel writes its outputs with. */
 typedef struct tfos__ops_outputs {
     const tfos__tensorflow *tf;

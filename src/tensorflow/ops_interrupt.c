@@ -39,6 +39,11 @@ static void watch_interrupts(void)
     }
 }
 
+void tfos__ops_interrupt(void)
+{
+    atomic_fetch_add(&interrupt_count, 1);
+}
+
 unsigned tfos__ops_interrupts(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -188,6 +188,7 @@ typedef struct opener {
     tfos_schema *schema;
     int32_t *multiples; /* one for each column */
     tfos_read_options options;
+    tfos_store *store; /* the memory of iterations that have ended */
 } opener;
 
 static void opener_free(void *data)
@@ -196,6 +197,7 @@ static void opener_free(void *data)
     if (self != NULL) {
         tfos_schema_free(self->schema);
         free(self->multiples);
+        tfos_store_free(self->store);
         free(self);
     }
 }
@@ -282,6 +284,7 @@ static void *opener_create(TF_OpKernelConstruction *from)
     TF_Status *status = tf->TF_NewStatus();
     opener *self = calloc(1, sizeof *self);
     tfos_status ours = self == NULL ? tfos__fail_memory(&error, sizeof *self) : opener_read(self, from, status, &error);
+    ours = ours == TFOS_OK ? tfos_store_new(&self->store, &error) : ours;
     if (ours != TFOS_OK) {
         opener_free(self);
         self = NULL;
@@ -342,6 +345,7 @@ static tfos_status open_reader(const opener *self, TF_OpKernelContext *context, 
     TFOS_TRY(find_files(context, status, &paths, error));
     options.shuffle_seed = (uint64_t)seed;
     options.interrupted_context = of;
+    options.store = self->store;
     tfos_status ours = tfos_reader_open(paths, &options, &of->reader, error);
     tfos_paths_free(paths);
     return ours;

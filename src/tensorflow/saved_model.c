@@ -99,18 +99,18 @@ static tfos_status look_at_info(void *context, const tfos__model_field *field, t
     return field->number == 1 ? tfos__model_each_field(field->bytes, look_at_tag, context, error) : TFOS_OK;
 }
 
-/* What is being read, and the tag sets that were met on the way. */
-typedef struct reading {
-    tfos__saved_model *model;
+/* What is looked for, and the tag sets that were met on the way. */
+typedef struct graph_search {
     const char *tags;
     size_t tag_count;
     bool found;
+    tfos__wire meta; /* the message of the graph, if it was found */
     tfos__buffer others;
-} reading;
+} graph_search;
 
-static tfos_status take_graph(void *context, const tfos__model_field *field, tfos_error *error)
+static tfos_status look_at_graph(void *context, const tfos__model_field *field, tfos_error *error)
 {
-    reading *state = context;
+    graph_search *state = context;
     if (field->number != 2 || state->found) {
         return TFOS_OK;
     }
@@ -118,7 +118,7 @@ static tfos_status take_graph(void *context, const tfos__model_field *field, tfo
     tfos_status status = tfos__model_each_field(field->bytes, look_at_info, &search, error);
     state->found = status == TFOS_OK && search.count == state->tag_count && search.known == search.count;
     if (state->found) {
-        status = tfos__model_each_field(field->bytes, take_meta_field, state->model, error);
+        state->meta = field->bytes;
     } else if (status == TFOS_OK) {
         status = tfos__buffer_printf(&state->others, error, "%s'%s'", state->others.size > 0 ? ", " : "",
                                      search.text.size > 0 ? (const char *)search.text.data : "");
@@ -182,19 +182,22 @@ static tfos_status slurp(const tfos_file_system *served, const char *folder, tfo
     return status == TFOS_NOT_FOUND ? fail_missing(served, folder, error) : status;
 }
 
-static tfos_status read_into(const tfos_file_system *served, const char *tags, tfos__saved_model *model,
-                             tfos__buffer *bytes, tfos_error *error)
+tfos_status tfos__model_each_of_file(const tfos__saved_model *model, tfos__model_field_function function, void *context,
+                                     tfos__buffer *bytes, tfos_error *error)
 {
-    reading state = {.model = model, .tags = tags, .tag_count = count_tags(tags)};
-    TFOS_TRY(slurp(served, model->folder, bytes, error));
+    graph_search state = {.tags = model->tags, .tag_count = count_tags(model->tags)};
+    TFOS_TRY(slurp(model->served, model->folder, bytes, error));
     tfos_status status =
-        tfos__model_each_field((tfos__wire){bytes->data, bytes->data + bytes->size}, take_graph, &state, error);
-    if (status == TFOS_CORRUPT) {
-        tfos__error_prefix(error, "%s/saved_model.pb", model->folder);
-    } else if (status == TFOS_OK && !state.found) {
+        tfos__model_each_field((tfos__wire){bytes->data, bytes->data + bytes->size}, look_at_graph, &state, error);
+    if (status == TFOS_OK && state.found) {
+        status = tfos__model_each_field(state.meta, function, context, error);
+    } else if (status == TFOS_OK) {
         status =
             tfos__fail(error, TFOS_NOT_FOUND, "%s: expected a graph with the tag set '%s', found %s", model->folder,
-                       tags, state.others.size > 0 ? (const char *)state.others.data : "no graph at all");
+                       model->tags, state.others.size > 0 ? (const char *)state.others.data : "no graph at all");
+    }
+    if (status == TFOS_CORRUPT) {
+        tfos__error_prefix(error, "%s/saved_model.pb", model->folder);
     }
     tfos__buffer_reset(&state.others);
     return status;
@@ -220,9 +223,12 @@ tfos_status tfos__saved_model_read(const tfos_file_system *served, const char *f
     if (model == NULL) {
         return tfos__fail_memory(error, sizeof *model);
     }
+    model->served = served;
     model->folder = strdup(folder);
-    tfos_status status = model->folder != NULL ? TFOS_OK : tfos__fail_memory(error, strlen(folder));
-    status = status == TFOS_OK ? read_into(served, tags, model, &bytes, error) : status;
+    model->tags = strdup(tags);
+    tfos_status status = model->folder != NULL && model->tags != NULL
+                             ? tfos__model_each_of_file(model, take_meta_field, model, &bytes, error)
+                             : tfos__fail_memory(error, strlen(folder) + strlen(tags));
     status = status == TFOS_OK ? fill_texts(model, error) : status;
     tfos__buffer_reset(&bytes);
     if (status != TFOS_OK) {
@@ -248,6 +254,7 @@ void tfos__saved_model_free(tfos__saved_model *model)
     free(model->signatures);
     free(model->ops);
     free(model->folder);
+    free(model->tags);
     free(model->version);
     free(model->saver_filename);
     free(model->saver_save);

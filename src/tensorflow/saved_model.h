@@ -22,7 +22,7 @@ typedef struct tfos__tensor_spec {
     tfos__tensor_form form;
     tfos__dtype dtype;
     int rank;       /* -1: any */
-    int64_t *shape; /* of `rank` sizes, -1 where any will do */
+    int64_t *shape; /* of `rank` sizes, -1 where any will do; the product of the others is a number, too */
 } tfos__tensor_spec;
 
 typedef struct tfos__tensor_specs {
@@ -38,7 +38,9 @@ typedef struct tfos__signature {
 } tfos__signature;
 
 typedef struct tfos__saved_model {
+    const tfos_file_system *served; /* where the folder is; the caller's */
     char *folder;
+    char *tags;
     char *version; /* of the TensorFlow that has exported it */
     tfos__signature *signatures;
     size_t signature_count;
@@ -51,7 +53,8 @@ typedef struct tfos__saved_model {
 } tfos__saved_model;
 
 /* Reads the graph that has exactly these tags, with commas between them. NOT_FOUND if there is no model in the folder,
- * or none with those tags, and says which there are; CORRUPT if the file is no SavedModel. `served` may be NULL. */
+ * or none with those tags, and says which there are; CORRUPT if the file is no SavedModel. `served` may be NULL;
+ * otherwise it must live as long as the model. */
 tfos_status tfos__saved_model_read(const tfos_file_system *served, const char *folder, const char *tags,
                                    tfos__saved_model **out, tfos_error *error);
 void tfos__saved_model_free(tfos__saved_model *model);
@@ -59,6 +62,21 @@ void tfos__saved_model_free(tfos__saved_model *model);
 /* NOT_FOUND lists the signatures that there are. */
 tfos_status tfos__saved_model_signature(const tfos__saved_model *model, const char *name, const tfos__signature **out,
                                         tfos_error *error);
+
+/* Where the outputs of a signature are made, and which of them is a layer's. */
+typedef struct tfos__layer_search {
+    const tfos__tensor_spec *output; /* NULL: none, or nobody can tell which one */
+    size_t fits;                     /* outputs that may be meant */
+    bool *may_be;                    /* for each output */
+    char **scopes;                   /* for each output: "functional_1/digit_1", or "" */
+    size_t count;
+} tfos__layer_search;
+
+/* Looks for the output that the layer of this name makes, by the names that Keras gives to ops in the graph; for that
+ * the file is read again. CORRUPT if it does not parse. The caller resets *out, whatever the result. */
+tfos_status tfos__saved_model_find_layer(const tfos__saved_model *model, const tfos__signature *signature,
+                                         const char *layer, tfos__layer_search *out, tfos_error *error);
+void tfos__layer_search_reset(tfos__layer_search *search);
 
 /* Whether an op of this name is anywhere in the graph. */
 bool tfos__saved_model_has_op(const tfos__saved_model *model, const char *name);

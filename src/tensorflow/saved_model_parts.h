@@ -19,6 +19,11 @@ typedef tfos_status (*tfos__model_field_function)(void *context, const tfos__mod
 tfos_status tfos__model_each_field(tfos__wire message, tfos__model_field_function function, void *context,
                                    tfos_error *error);
 
+/* Reads the file of a model, whose folder and tags are known, and calls the function for each field of its
+ * MetaGraphDef. The caller resets *bytes, into which fields point, whatever the result. */
+tfos_status tfos__model_each_of_file(const tfos__saved_model *model, tfos__model_field_function function, void *context,
+                                     tfos__buffer *bytes, tfos_error *error);
+
 /* CORRUPT: the bytes do not parse. */
 tfos_status tfos__model_fail(tfos_error *error);
 

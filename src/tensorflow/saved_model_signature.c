@@ -90,6 +90,21 @@ void tfos__tensor_spec_describe(const tfos__tensor_spec *spec, char *out, size_t
     }
 }
 
+/* TensorFlow has no tensor of more values than a number counts, and all who read a size multiply it by others. */
+static tfos_status check_sizes(const tfos__tensor_spec *spec, tfos_error *error)
+{
+    char text[192];
+    int64_t values = 1;
+    for (int i = 0; i < spec->rank; i++) {
+        if (spec->shape[i] > 0 && __builtin_mul_overflow(values, spec->shape[i], &values)) {
+            tfos__tensor_spec_describe(spec, text, sizeof text);
+            return tfos__fail(error, TFOS_CORRUPT, "this is no SavedModel: no tensor is as large as '%s' %s",
+                              tfos__printable_text(spec->name).text, text);
+        }
+    }
+    return TFOS_OK;
+}
+
 /* ---- maps ---- */
 
 typedef struct map_entry {
@@ -156,6 +171,7 @@ static tfos_status take_spec(tfos__tensor_specs *specs, tfos__wire bytes, tfos_e
     TFOS_TRY(take_entry(bytes, &name, &value, error));
     TFOS_TRY(find_spec(specs, name, &spec, error));
     TFOS_TRY(tfos__model_each_field(value, take_tensor_field, spec, error));
+    TFOS_TRY(check_sizes(spec, error));
     return spec->tensor != NULL ? TFOS_OK : tfos__model_take_text((tfos__wire){0}, &spec->tensor, error);
 }
 
