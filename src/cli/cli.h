@@ -5,6 +5,7 @@
 #ifndef TFOS_CLI_CLI_H
 #define TFOS_CLI_CLI_H
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "base/bytes.h"
@@ -49,6 +50,18 @@ void tfos__cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Handlers for Ctrl-C and the like, which remove what is half written. */
 void tfos__cli_signals_init(void);
+
+/* What is to be done at a signal that ends a process, if it is not to be ignored, which nohup and background jobs of a
+ * shell ask for. */
+void tfos__cli_signal_take(int number, const struct sigaction *action, struct sigaction *before);
+
+/* For a command that has code of others in it: what is half written is removed also when that crashes. */
+void tfos__cli_signals_crash(void);
+
+/* Between these two what is written to stderr is kept, and shown at the end if it is wanted; it is shown in any case if
+ * the process crashes. For libraries that have much to say when they are loaded. */
+void tfos__cli_stderr_hold(void);
+void tfos__cli_stderr_release(bool show);
 
 /* For a command that serves until it is told to end: SIGTERM is then the way to end it, and success. */
 void tfos__cli_signals_serve(void);
@@ -111,6 +124,7 @@ typedef struct tfos__cli_command tfos__cli_command;
 typedef struct tfos__cli_inputs {
     const char **text;
     size_t count;
+    size_t before_dashes; /* of these, in front of "--" */
 } tfos__cli_inputs;
 
 struct tfos__cli_command {
@@ -208,6 +222,8 @@ int tfos__cli_find_schema(const tfos__cli_common *common, const tfos_paths *path
 /* The part of `schema` that --columns asks for. */
 int tfos__cli_choose_columns(const tfos__cli_common *common, const tfos_schema *schema, tfos_schema **chosen);
 
+/* A schema from a file of JSON; the second says what is wrong with it, and returns an exit code. */
+tfos_status tfos__cli_read_schema(const char *path, tfos_schema **out, tfos_error *error);
 int tfos__cli_load_schema(const char *path, tfos_schema **out);
 
 /* What a command does whose arguments are files, folders and globs: reads the command line into `options`, which holds
@@ -227,6 +243,10 @@ typedef void (*tfos__cli_progress_function)(void *context, tfos_progress *out);
  * nothing when `quiet` or when stderr is no terminal. One at a time. */
 void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function function, void *context, bool quiet);
 void tfos__cli_progress_stop(void);
+
+/* The same for work that is counted in something else, "tasks": their numbers are given in the place of bytes. */
+void tfos__cli_progress_start_items(const char *verb, const char *items, tfos__cli_progress_function function,
+                                    void *context, bool quiet);
 
 /* A tfos__cli_progress_function for a tfos_reader. */
 void tfos__cli_progress_of_reader(void *context, tfos_progress *out);
@@ -285,10 +305,14 @@ extern const tfos__cli_command tfos__cli_records_stats;
 extern const tfos__cli_command tfos__cli_records_convert;
 extern const tfos__cli_command tfos__cli_records_index;
 extern const tfos__cli_command tfos__cli_ps;
+extern const tfos__cli_command tfos__cli_tensorflow;
 extern const tfos__cli_command tfos__cli_config;
 extern const tfos__cli_command tfos__cli_coordinator;
 extern const tfos__cli_command tfos__cli_node;
 extern const tfos__cli_command tfos__cli_model;
+extern const tfos__cli_command tfos__cli_trainer;
+extern const tfos__cli_command tfos__cli_train_about;
+extern const tfos__cli_command tfos__cli_infer;
 extern const tfos__cli_command tfos__cli_status;
 
 #endif

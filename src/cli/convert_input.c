@@ -16,9 +16,9 @@ struct tfos__convert_input {
     tfos__convert_format to;
     const tfos__csv_options *csv;
     const tfos_paths *paths;
-    tfos_schema *schema; /* of the data */
-    tfos_schema *chosen; /* of the batches */
-    tfos_reader *reader; /* of TFRecords */
+    tfos_schema *schema;           /* of the data */
+    tfos_schema *chosen;           /* of the batches */
+    _Atomic(tfos_reader *) reader; /* of TFRecords; NULL until the first is asked for */
     /* Text: */
     size_t file; /* that is read next */
     tfos__stream *stream;
@@ -134,17 +134,22 @@ static int open_text_input(tfos__convert_input *input)
 
 /* ---- both ---- */
 
-static int open_records(tfos__convert_input *input)
+static int look_at_records(tfos__convert_input *input)
 {
-    tfos_error error;
+    return tfos__cli_find_schema(&input->options->common, input->paths, 0, true, &input->schema, &input->chosen);
+}
+
+static tfos_status open_reader(tfos__convert_input *input, tfos_error *error)
+{
     tfos_read_options read;
-    int code = tfos__cli_find_schema(&input->options->common, input->paths, 0, true, &input->schema, &input->chosen);
-    if (code != CLI_OK) {
-        return code;
-    }
     tfos__cli_read_options(&input->options->common, &read);
     read.schema = input->chosen;
-    return tfos_reader_open(input->paths, &read, &input->reader, &error) == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
+    read.batch_rows = input->options->batch_rows;
+    read.exact = input->options->exact;
+    tfos_reader *reader;
+    TFOS_TRY(tfos_reader_open(input->paths, &read, &reader, error));
+    atomic_store(&input->reader, reader); /* the bar asks it from now on */
+    return TFOS_OK;
 }
 
 int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert_format format, tfos__convert_format to,
@@ -160,7 +165,7 @@ int tfos__convert_input_open(const tfos__convert_options *options, tfos__convert
     input->to = to;
     input->csv = csv;
     input->paths = paths;
-    int code = format == CONVERT_TFRECORD ? open_records(input) : open_text_input(input);
+    int code = format == CONVERT_TFRECORD ? look_at_records(input) : open_text_input(input);
     if (code != CLI_OK) {
         tfos__convert_input_close(input);
         return code;
@@ -174,6 +179,12 @@ const tfos_schema *tfos__convert_input_schema(const tfos__convert_input *input)
     return input->chosen;
 }
 
+void tfos__convert_input_declare(tfos__convert_input *input, tfos_schema *schema)
+{
+    tfos_schema_free(input->chosen);
+    input->chosen = schema;
+}
+
 /* Opens the next text file and its reader; END when there is none. */
 static tfos_status next_file(tfos__convert_input *input, tfos_error *error)
 {
@@ -184,7 +195,8 @@ static tfos_status next_file(tfos__convert_input *input, tfos_error *error)
     if (input->format == CONVERT_CSV) {
         return tfos__csv_reader_open(input->csv, input->schema, input->chosen, &input->text, &input->csv_reader, error);
     }
-    return tfos__json_reader_open(input->chosen, BATCH_ROWS, BATCH_BYTES, &input->text, &input->json_reader, error);
+    int64_t rows = input->options->batch_rows > 0 ? input->options->batch_rows : BATCH_ROWS;
+    return tfos__json_reader_open(input->chosen, rows, BATCH_BYTES, &input->text, &input->json_reader, error);
 }
 
 static tfos_status next_text(tfos__convert_input *input, tfos_batch **out, tfos_error *error)
@@ -205,7 +217,8 @@ static tfos_status next_text(tfos__convert_input *input, tfos_batch **out, tfos_
 
 tfos_status tfos__convert_input_next(tfos__convert_input *input, tfos_batch **out, tfos_error *error)
 {
-    if (input->reader != NULL) {
+    if (input->format == CONVERT_TFRECORD) {
+        TFOS_TRY(input->reader == NULL ? open_reader(input, error) : TFOS_OK);
         return tfos_reader_next(input->reader, out, error);
     }
     tfos_status status = next_text(input, out, error);
@@ -218,8 +231,9 @@ tfos_status tfos__convert_input_next(tfos__convert_input *input, tfos_batch **ou
 void tfos__convert_input_progress(void *context, tfos_progress *out)
 {
     tfos__convert_input *input = context;
-    if (input->reader != NULL) {
-        tfos_reader_progress(input->reader, out);
+    const tfos_reader *reader = atomic_load(&input->reader);
+    if (reader != NULL) {
+        tfos_reader_progress(reader, out);
         return;
     }
     *out = (tfos_progress){.total_bytes = input->paths->total_bytes,

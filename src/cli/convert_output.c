@@ -228,34 +228,64 @@ int tfos__convert_output_open(const tfos__convert_options *options, tfos__conver
 
 /* ---- rows ---- */
 
-static tfos_status encode(tfos__convert_output *output, const tfos_batch *batch, int64_t row, tfos_error *error)
+static tfos_status encode(const tfos__convert_output *output, const tfos_batch *batch, int64_t row, tfos__buffer *to,
+                          tfos_error *error)
 {
-    output->row.size = 0;
     if (output->format == CONVERT_CSV) {
-        return tfos__csv_write_row(batch, row, output->delimiter, &output->row, error);
+        return tfos__csv_write_row(batch, row, output->delimiter, to, error);
     }
     if (output->format == CONVERT_JSONL) {
-        TFOS_TRY(tfos__json_write_row(batch, row, &output->row, error));
-        return tfos__buffer_append(&output->row, "\n", 1, error);
+        TFOS_TRY(tfos__json_write_row(batch, row, to, error));
+        return tfos__buffer_append(to, "\n", 1, error);
     }
     if (output->bytes) {
         const tfos_vector *vector = tfos_batch_column(batch, 0);
         const uint8_t *data = (const uint8_t *)vector->data + vector->offsets[row];
-        return tfos__buffer_append(&output->row, data, (size_t)(vector->offsets[row + 1] - vector->offsets[row]),
-                                   error);
+        return tfos__buffer_append(to, data, (size_t)(vector->offsets[row + 1] - vector->offsets[row]), error);
     }
-    return tfos__encoder_row(output->encoder, batch, row, &output->row, error);
+    return tfos__encoder_row(output->encoder, batch, row, to, error);
+}
+
+static tfos_status put(tfos__convert_output *output, const void *row, size_t bytes, tfos_error *error)
+{
+    return output->shuffle != NULL ? tfos__shuffle_add(output->shuffle, row, bytes, error)
+                                   : tfos__shards_write(output->shards, row, bytes, error);
 }
 
 tfos_status tfos__convert_output_batch(tfos__convert_output *output, const tfos_batch *batch, tfos_error *error)
 {
     for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
-        TFOS_TRY(encode(output, batch, row, error));
-        if (output->shuffle != NULL) {
-            TFOS_TRY(tfos__shuffle_add(output->shuffle, output->row.data, output->row.size, error));
-        } else {
-            TFOS_TRY(tfos__shards_write(output->shards, output->row.data, output->row.size, error));
-        }
+        output->row.size = 0;
+        TFOS_TRY(encode(output, batch, row, &output->row, error));
+        TFOS_TRY(put(output, output->row.data, output->row.size, error));
+    }
+    return TFOS_OK;
+}
+
+void tfos__convert_rows_reset(tfos__convert_rows *rows)
+{
+    tfos__buffer_reset(&rows->bytes);
+    free(rows->ends);
+    *rows = (tfos__convert_rows){0};
+}
+
+tfos_status tfos__convert_output_encode(const tfos__convert_output *output, const tfos_batch *batch,
+                                        tfos__convert_rows *out, tfos_error *error)
+{
+    for (int64_t row = 0; row < tfos_batch_rows(batch); row++) {
+        TFOS_TRY(tfos__array_reserve(&out->ends, out->count, &out->capacity, sizeof *out->ends, error));
+        TFOS_TRY(encode(output, batch, row, &out->bytes, error));
+        out->ends[out->count++] = out->bytes.size;
+    }
+    return TFOS_OK;
+}
+
+tfos_status tfos__convert_output_rows(tfos__convert_output *output, const tfos__convert_rows *rows, tfos_error *error)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        TFOS_TRY(put(output, rows->bytes.data + at, rows->ends[i] - at, error));
+        at = rows->ends[i];
     }
     return TFOS_OK;
 }

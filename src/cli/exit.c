@@ -1,9 +1,11 @@
 /* How the command ends: exit codes, messages, a closed pipe, Ctrl-C. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -227,9 +229,74 @@ void tfos__cli_signals_release(void)
     }
 }
 
+/* ---- what code of others writes ---- */
+
+static atomic_int held_text = -1; /* where it is kept; -1: nothing is */
+static int held_stderr = -1;
+
+void tfos__cli_stderr_hold(void)
+{
+    fflush(stderr);
+    int text = memfd_create("tfos stderr", MFD_CLOEXEC);
+    held_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (text < 0 || held_stderr < 0 || dup2(text, STDERR_FILENO) < 0) {
+        close(text);
+        close(held_stderr);
+        return;
+    }
+    atomic_store(&held_text, text);
+}
+
+/* Only calls that are safe in a signal handler. */
+void tfos__cli_stderr_release(bool show)
+{
+    char bytes[4096];
+    ssize_t count;
+    int text = atomic_exchange(&held_text, -1);
+    if (text < 0) {
+        return;
+    }
+    dup2(held_stderr, STDERR_FILENO);
+    close(held_stderr);
+    for (off_t at = 0; show && (count = pread(text, bytes, sizeof bytes, at)) > 0; at += count) {
+        ssize_t ignored = write(STDERR_FILENO, bytes, (size_t)count);
+        (void)ignored;
+    }
+    close(text);
+}
+
+/* ---- crashes ---- */
+
+/* The handler is gone when it is called, so that the signal that comes again ends the process as it would have. */
+static void remove_and_crash(int number)
+{
+    tfos__cli_progress_erase();
+    tfos__cli_stderr_release(true);
+    tfos__outputs_unlink_all();
+    tfos__cli_folders_remove();
+    raise(number);
+}
+
+void tfos__cli_signals_crash(void)
+{
+    static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    struct sigaction action = {.sa_handler = remove_and_crash, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
+        sigaction(crashes[i], &action, NULL);
+    }
+}
+
 void tfos__cli_signals_serve(void)
 {
     atomic_store(&terminate_code, CLI_OK);
+}
+
+void tfos__cli_signal_take(int number, const struct sigaction *action, struct sigaction *before)
+{
+    sigaction(number, NULL, before);
+    if (before->sa_handler != SIG_IGN) {
+        sigaction(number, action, NULL);
+    }
 }
 
 void tfos__cli_signals_init(void)
@@ -239,11 +306,7 @@ void tfos__cli_signals_init(void)
     sigfillset(&action.sa_mask);
     for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
         struct sigaction before;
-        sigaction(ending[i], NULL, &before);
-        /* nohup and background jobs of a shell ask for these to be ignored. */
-        if (before.sa_handler != SIG_IGN) {
-            sigaction(ending[i], &action, NULL);
-        }
+        tfos__cli_signal_take(ending[i], &action, &before);
     }
     /* A closed pipe and a file that may not grow are errors of a write, which are handled where they happen. */
     signal(SIGPIPE, SIG_IGN);

@@ -36,19 +36,24 @@ int tfos__cli_run_on_paths(const tfos__cli_command *command, int argc, char **ar
     return code;
 }
 
-int tfos__cli_load_schema(const char *path, tfos_schema **out)
+tfos_status tfos__cli_read_schema(const char *path, tfos_schema **out, tfos_error *error)
 {
-    tfos_error error;
     tfos__buffer text = {0};
-    tfos_status status = tfos__file_slurp(NULL, path, MAX_SCHEMA_BYTES, &text, &error);
+    tfos_status status = tfos__file_slurp(NULL, path, MAX_SCHEMA_BYTES, &text, error);
     if (status == TFOS_OK) {
-        status = tfos_schema_from_json(text.size > 0 ? (const char *)text.data : "", text.size, out, &error);
+        status = tfos_schema_from_json(text.size > 0 ? (const char *)text.data : "", text.size, out, error);
         if (status != TFOS_OK) {
-            tfos__error_prefix(&error, "%s", path);
+            tfos__error_prefix(error, "%s", path);
         }
     }
     tfos__buffer_reset(&text);
-    return status == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
+    return status;
+}
+
+int tfos__cli_load_schema(const char *path, tfos_schema **out)
+{
+    tfos_error error;
+    return tfos__cli_read_schema(path, out, &error) == TFOS_OK ? CLI_OK : tfos__cli_fail(&error);
 }
 
 int tfos__cli_choose_columns(const tfos__cli_common *common, const tfos_schema *schema, tfos_schema **chosen)

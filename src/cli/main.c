@@ -69,6 +69,11 @@ static int run_ps(int argc, char **argv)
     return tfos__cli_ps.run(argc, argv);
 }
 
+static int run_tensorflow(int argc, char **argv)
+{
+    return tfos__cli_tensorflow.run(argc, argv);
+}
+
 static int run_status(int argc, char **argv)
 {
     return tfos__cli_status.run(argc, argv);
@@ -89,6 +94,21 @@ static int run_model(int argc, char **argv)
     return tfos__cli_model.run(argc, argv);
 }
 
+static int run_train(int argc, char **argv)
+{
+    return tfos__cli_train_about.run(argc, argv);
+}
+
+static int run_infer(int argc, char **argv)
+{
+    return tfos__cli_infer.run(argc, argv);
+}
+
+static int run_trainer(int argc, char **argv)
+{
+    return tfos__cli_trainer.run(argc, argv);
+}
+
 /* Every command, in the order of `tfos --help`. */
 static const struct {
     const char *name;
@@ -97,12 +117,16 @@ static const struct {
     bool inner; /* started by the others */
 } commands[] = {
     {"records", "look at, check and make TFRecord files", run_records, false},
+    {"train", "train an exported model on TFRecord files, without Python", run_train, false},
+    {"infer", "compute results of a SavedModel for the rows of files, without Python", run_infer, false},
     {"ps", "serve as a parameter server or worker of a TensorFlow cluster, without Python", run_ps, false},
+    {"tensorflow", "say where TensorFlow's library is on this machine", run_tensorflow, false},
     {"config", "show the settings and where they come from", run_config, false},
     {"status", "show a running cluster: nodes, states, failure, logs", run_status, false},
     {"coordinator", "keeps a cluster together", run_coordinator, true},
     {"node", "supervises one TensorFlow process", run_node, true},
     {"model", "computes results of a SavedModel for Spark tasks", run_model, true},
+    {"trainer", "trains an exported model as the program of a node", run_trainer, true},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

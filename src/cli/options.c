@@ -254,6 +254,7 @@ static bool take_all(arguments *walk, bool *help)
         const char *argument = walk->argv[walk->at];
         if (!options_ended && strcmp(argument, "--") == 0) {
             options_ended = true;
+            walk->inputs->before_dashes = walk->inputs->count;
         } else if (!options_ended && (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)) {
             *help = true;
             return true;
@@ -269,6 +270,7 @@ static bool take_all(arguments *walk, bool *help)
             walk->inputs->text[walk->inputs->count++] = argument;
         }
     }
+    walk->inputs->before_dashes = options_ended ? walk->inputs->before_dashes : walk->inputs->count;
     return true;
 }
 

@@ -25,6 +25,7 @@ static struct {
     bool color;
     bool unicode;
     const char *verb;
+    const char *items; /* that are counted in place of bytes; NULL: bytes are */
     tfos__cli_progress_function function;
     void *context;
     double started;
@@ -95,6 +96,15 @@ static void describe(const tfos_progress *progress, double seconds, char *out, s
     }
 }
 
+/* "  12 of 40 tasks" */
+static void describe_items(const tfos_progress *progress, char *out, size_t bytes)
+{
+    if (progress->total_bytes > 0) {
+        snprintf(out, bytes, "  %s of %s %s", tfos__cli_show_count(progress->done_bytes).text,
+                 tfos__cli_show_count(progress->total_bytes).text, bar.items);
+    }
+}
+
 static void draw(void)
 {
     tfos_progress progress = {0};
@@ -103,7 +113,11 @@ static void draw(void)
     share = share > 1 ? 1 : share < 0 ? 0 : share;
     char text[160] = "";
     char line[1024];
-    describe(&progress, now() - bar.started, text, sizeof text);
+    if (bar.items != NULL) {
+        describe_items(&progress, text, sizeof text);
+    } else {
+        describe(&progress, now() - bar.started, text, sizeof text);
+    }
     int width = tfos__cli_terminal_width(STDERR_FILENO, 80) - 1;
     size_t used = (size_t)snprintf(line, sizeof line, "\r%s", bar.verb);
     int room = width - (int)tfos__cli_text_width(bar.verb, strlen(bar.verb)) -
@@ -139,7 +153,8 @@ static void *tick(void *unused)
     return NULL;
 }
 
-void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function function, void *context, bool quiet)
+void tfos__cli_progress_start_items(const char *verb, const char *items, tfos__cli_progress_function function,
+                                    void *context, bool quiet)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
@@ -150,6 +165,7 @@ void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function func
     bar.color = no_color == NULL || *no_color == '\0';
     bar.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     bar.verb = verb;
+    bar.items = items;
     bar.function = function;
     bar.context = context;
     bar.started = now();
@@ -157,6 +173,11 @@ void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function func
     tfos__condition_init(&bar.wake);
     /* Without signals: those are for the main thread, which the handler interrupts in a known place. */
     bar.running = tfos__thread_start(&bar.thread, tick, NULL) == 0;
+}
+
+void tfos__cli_progress_start(const char *verb, tfos__cli_progress_function function, void *context, bool quiet)
+{
+    tfos__cli_progress_start_items(verb, NULL, function, context, quiet);
 }
 
 void tfos__cli_progress_stop(void)

@@ -162,7 +162,7 @@ void tfos__policy_free(tfos__policy *policy)
     free(policy->url);
     free(policy->status);
     free(policy->tensorboard);
-    tfos__results_forget(policy);
+    tfos__policy_results_forget(policy);
     free(policy);
 }
 
@@ -268,7 +268,7 @@ static void restart(tfos__policy *policy)
              policy->options.restarts);
     say(policy, text);
     tfos__failure_reset(&policy->failure);
-    tfos__results_forget(policy); /* what a program returned that is run again has no meaning */
+    tfos__policy_results_forget(policy); /* what a program returned that is run again has no meaning */
     open_coordinator(policy);
 }
 
@@ -449,7 +449,7 @@ void tfos__policy_hear(tfos__policy *policy, const tfos_cluster_event *event, ui
         tfos__feeding_hear(policy, event);
         break;
     case TFOS_EVENT_NODE:
-        tfos__results_hear_node(policy, event);
+        tfos__policy_results_hear_node(policy, event);
         if (event->url[0] != '\0') {
             keep(&policy->tensorboard, event->url);
             tfos__policy_order(policy,
@@ -461,7 +461,7 @@ void tfos__policy_hear(tfos__policy *policy, const tfos_cluster_event *event, ui
         fail(policy, TFOS_CANCELLED, event->text);
         break;
     case TFOS_EVENT_RESULT:
-        tfos__results_hear(policy, event);
+        tfos__policy_results_hear(policy, event);
         return;
     case TFOS_EVENT_OVER:
         close_attempt(policy);

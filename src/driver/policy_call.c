@@ -224,7 +224,7 @@ static void advance(tfos__policy *policy, tfos__call *call)
         advance_tensorboard(policy, call);
         break;
     case TFOS__CALL_RESULTS:
-        tfos__results_tell(policy, call);
+        tfos__policy_results_tell(policy, call);
         break;
     }
 }

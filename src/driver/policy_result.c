@@ -16,7 +16,7 @@ static void reset(tfos__node_result *result)
     tfos__buffer_reset(&result->body);
 }
 
-void tfos__results_forget(tfos__policy *policy)
+void tfos__policy_results_forget(tfos__policy *policy)
 {
     for (int32_t i = 0; policy->results != NULL && i < policy->options.nodes; i++) {
         reset(&policy->results[i]);
@@ -40,7 +40,7 @@ static void keep(char **kept, const char *text)
     *kept = strdup(text);
 }
 
-void tfos__results_hear_node(tfos__policy *policy, const tfos_cluster_event *event)
+void tfos__policy_results_hear_node(tfos__policy *policy, const tfos_cluster_event *event)
 {
     tfos__node_result *result = result_of(policy, event->index);
     if (result != NULL) {
@@ -52,7 +52,7 @@ void tfos__results_hear_node(tfos__policy *policy, const tfos_cluster_event *eve
 }
 
 /* A piece that does not follow the last one makes no sense, and neither does what comes behind it. */
-void tfos__results_hear(tfos__policy *policy, const tfos_cluster_event *event)
+void tfos__policy_results_hear(tfos__policy *policy, const tfos_cluster_event *event)
 {
     tfos__node_result *result = result_of(policy, event->index);
     if (result == NULL || event->offset != result->body.size) {
@@ -110,7 +110,7 @@ static void tell(tfos__policy *policy, const tfos__call *call, int32_t index)
     json_object_put(object);
 }
 
-void tfos__results_tell(tfos__policy *policy, tfos__call *call)
+void tfos__policy_results_tell(tfos__policy *policy, tfos__call *call)
 {
     for (int32_t i = 0; policy->results != NULL && i < policy->options.nodes; i++) {
         if (policy->results[i].node != NULL) {

@@ -183,12 +183,12 @@ void tfos__calls_advance(tfos__policy *policy);
 /* ---- policy_result.c ---- */
 
 /* NODE and RESULT of this attempt; and the end of what is known of it. */
-void tfos__results_hear_node(tfos__policy *policy, const tfos_cluster_event *event);
-void tfos__results_hear(tfos__policy *policy, const tfos_cluster_event *event);
-void tfos__results_forget(tfos__policy *policy);
+void tfos__policy_results_hear_node(tfos__policy *policy, const tfos_cluster_event *event);
+void tfos__policy_results_hear(tfos__policy *policy, const tfos_cluster_event *event);
+void tfos__policy_results_forget(tfos__policy *policy);
 
 /* An order for each node, and the end of the call. */
-void tfos__results_tell(tfos__policy *policy, tfos__call *call);
+void tfos__policy_results_tell(tfos__policy *policy, tfos__call *call);
 
 /* ---- policy_feed.c ---- */
 

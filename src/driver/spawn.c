@@ -15,12 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "base/status.h"
-
-static bool is_program(const char *path)
-{
-    return access(path, X_OK) == 0;
-}
 
 /* The folder of the file that holds this function: libtfos.so, or a program that has the library inside. */
 static bool own_folder(char out[PATH_MAX])
@@ -35,27 +31,13 @@ static bool own_folder(char out[PATH_MAX])
     return true;
 }
 
-static bool find_on_path(char *out, size_t bytes)
-{
-    const char *path = getenv("PATH");
-    while (path != NULL && path[0] != '\0') {
-        size_t count = strcspn(path, ":");
-        snprintf(out, bytes, "%.*s/tfos", (int)count, path);
-        if (count > 0 && is_program(out)) {
-            return true;
-        }
-        path += count + (path[count] == ':');
-    }
-    return false;
-}
-
 tfos_status tfos__command_find(const char *given, char *out, size_t bytes, tfos_error *error)
 {
     char folder[PATH_MAX] = "?";
     const char *named = given != NULL ? given : getenv("TFOS_COMMAND");
     if (named != NULL && named[0] != '\0') {
         snprintf(out, bytes, "%s", named);
-        if (!is_program(out)) {
+        if (!tfos__program_is(out)) {
             return tfos__fail_errno(error, errno, "cannot run the command %s%s", named,
                                     given == NULL ? " (TFOS_COMMAND)" : "");
         }
@@ -63,11 +45,11 @@ tfos_status tfos__command_find(const char *given, char *out, size_t bytes, tfos_
     }
     for (int i = 0; i < 2 && own_folder(folder); i++) {
         int count = i == 0 ? snprintf(out, bytes, "%s/tfos", folder) : snprintf(out, bytes, "%s/bin/tfos", folder);
-        if (count > 0 && (size_t)count < bytes && is_program(out)) {
+        if (count > 0 && (size_t)count < bytes && tfos__program_is(out)) {
             return TFOS_OK;
         }
     }
-    if (find_on_path(out, bytes)) {
+    if (tfos__program_find("tfos", out, bytes)) {
         return TFOS_OK;
     }
     return tfos__fail(error, TFOS_NOT_FOUND,

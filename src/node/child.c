@@ -231,9 +231,10 @@ static tfos_status order_child(tfos__node *node, tfos__words *arguments, const t
         order->arguments = (const char *const *)arguments->at;
         snprintf(node->child_program, sizeof node->child_program, "tfos ps");
     } else {
-        order->file = node->orders.program.at[0];
+        bool ours = strcmp(node->orders.program.at[0], "tfos") == 0; /* a command of this program */
+        order->file = ours ? "/proc/self/exe" : node->orders.program.at[0];
         order->arguments = (const char *const *)node->orders.program.at;
-        snprintf(node->child_program, sizeof node->child_program, "%s", order->file);
+        snprintf(node->child_program, sizeof node->child_program, "%s", node->orders.program.at[0]);
     }
     order->files[0] = tfos__node_output_open(node, TFOS__JOURNAL_OUT);
     order->files[1] = tfos__node_output_open(node, TFOS__JOURNAL_ERR);

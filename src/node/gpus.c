@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "base/status.h"
 #include "node/state.h"
 
@@ -178,28 +179,14 @@ static void on_timeout(uv_timer_t *timer)
     join_without(node, why);
 }
 
-/* Searches PATH. */
-static bool find_tool(char *out, size_t bytes)
-{
-    const char *path = getenv("PATH");
-    while (path != NULL && *path != '\0') {
-        size_t count = strcspn(path, ":");
-        snprintf(out, bytes, "%.*s/nvidia-smi", (int)count, path);
-        if (count > 0 && access(out, X_OK) == 0) {
-            return true;
-        }
-        path += count + (path[count] == ':' ? 1 : 0);
-    }
-    return false;
-}
-
 void tfos__node_gpus_begin(tfos__node *node)
 {
     if (node->orders.has_gpus) {
         memcpy(node->gpus, node->orders.gpus, sizeof node->gpus);
         memcpy(node->gpu_source, node->orders.gpu_source, sizeof node->gpu_source);
         join(node);
-    } else if (getenv("SPARK_EXECUTOR_POD_IP") != NULL || !find_tool(node->tool.path, sizeof node->tool.path)) {
+    } else if (getenv("SPARK_EXECUTOR_POD_IP") != NULL ||
+               !tfos__program_find("nvidia-smi", node->tool.path, sizeof node->tool.path)) {
         join(node); /* on Kubernetes what nvidia-smi shows may be another pod's */
     } else {
         uv_timer_start(&node->tool.timer, on_timeout, TFOS__NODE_TOOL_MS, 0);
