@@ -3,15 +3,16 @@
 
 #include "jni_shell.h"
 
-/* The texts of a plan: fed, columns, results, and the number of rows. NULL: an exception is pending. */
+/* The texts of a plan: fed, columns, results, order, and the number of rows. NULL: an exception is pending. */
 static jobjectArray texts_of(JNIEnv *env, const tfos_model_plan *plan)
 {
     char rows[32];
     snprintf(rows, sizeof rows, "%lld", (long long)plan->batch_rows);
-    const char *const texts[] = {plan->fed, plan->columns, plan->results, rows};
+    const char *const texts[] = {plan->fed, plan->columns, plan->results, plan->order, rows};
+    const jsize count = (jsize)(sizeof texts / sizeof texts[0]);
     jclass type = (*env)->FindClass(env, "[B");
-    jobjectArray array = type != NULL ? (*env)->NewObjectArray(env, 4, type, NULL) : NULL;
-    for (jsize i = 0; array != NULL && i < 4; i++) {
+    jobjectArray array = type != NULL ? (*env)->NewObjectArray(env, count, type, NULL) : NULL;
+    for (jsize i = 0; array != NULL && i < count; i++) {
         jbyteArray bytes = tfos__jni_new_bytes(env, texts[i]);
         if (bytes == NULL) {
             return NULL;

@@ -6,7 +6,8 @@
  *   jni_feed.c       feeding
  *   jni_files.c      files that Java serves
  *   jni_records.c    reading and writing records
- *   jni_model.c      SavedModels */
+ *   jni_model.c      SavedModels
+ *   jni_driver.c     drivers of clusters, plans of trainers */
 #ifndef TFOS_JNI_SHELL_H
 #define TFOS_JNI_SHELL_H
 

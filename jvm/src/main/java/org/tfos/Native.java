@@ -263,7 +263,10 @@ public final class Native {
 
     // SavedModels: see org.tfos.spark.ModelPlan, and tfos/model.h.
 
-    /** The columns that are fed, what is declared for them, the schema of results, and the rows of a batch, or -1. */
+    /**
+     * The columns that are fed, what is declared for them, the schema of results, the order for tasks, and the rows of
+     * a batch, or -1.
+     */
     public static native byte[][] modelPlan(
             byte[] folder, byte[] tags, byte[] order, byte[] schema, ServedFiles files);
 
@@ -285,4 +288,53 @@ public final class Native {
     public static native byte[] pumpResultSchema(long pump, PumpSource source);
 
     public static native void pumpClose(long pump);
+
+    // Drivers: see Driver, and tfos/driver.h.
+
+    /**
+     * @param texts command, folder, host, context, application and payload, as tfos_cluster_options and
+     *     tfos_driver_options have them; null for none
+     * @param lists program, environment, tensorboard and settings
+     */
+    static native long driverOpen(
+            byte[][] texts, byte[][][] lists, int nodes, int restarts, int gpus, boolean sparkFeeds, long timeoutMs);
+
+    static native void driverClose(long driver);
+
+    /** Texts and bytes of an order, and in {@code numbers} the rest of it: see {@link DriverOrder}. Null: END. */
+    static native byte[][] driverNext(long driver, long timeoutMs, long[] numbers);
+
+    /** @param texts the reason of slotsMost, the failure of nodes, why Spark does not answer, how it has ended */
+    static native void driverReportSpark(long driver, long slots, long slotsMost, byte[][] texts);
+
+    static native void driverReportJob(long driver, long job, byte[] failure);
+
+    static native void driverReportContextEnd(long driver, byte[] how);
+
+    static native long driverAwaitNodes(long driver);
+
+    static native long driverAskStatus(long driver);
+
+    static native long driverAskResults(long driver);
+
+    static native long driverAwaitTensorboard(long driver);
+
+    static native long driverFinish(long driver, long graceMs, long timeoutMs);
+
+    /** @param queues of the data, and of what it is validated with if there is such; the same for what follows */
+    static native long driverFeed(
+            long driver,
+            byte[][] queues,
+            long[] partitions,
+            boolean[] determinate,
+            boolean again,
+            long timeoutMs,
+            long epochs);
+
+    static native void driverAbandon(long driver, long call);
+
+    static native void driverStop(long driver, byte[] reason);
+
+    /** What a trainer does with its options, both as JSON: see tfos/model.h. */
+    public static native byte[] trainerPlan(byte[] options, ServedFiles files);
 }

@@ -104,7 +104,8 @@ public final class DFUtil {
         return list.split(",(?![^{]*\\})");
     }
 
-    private static Dataset<Row> widened(Dataset<Row> df) {
+    /** With types that records have. */
+    static Dataset<Row> widened(Dataset<Row> df) {
         StructField[] fields = df.schema().fields();
         Column[] columns = new Column[fields.length];
         for (int i = 0; i < fields.length; i++) {

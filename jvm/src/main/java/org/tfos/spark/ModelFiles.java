@@ -9,6 +9,8 @@ import java.nio.file.Files;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.TreeMap;
+import java.util.zip.ZipEntry;
+import java.util.zip.ZipOutputStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -70,6 +72,19 @@ final class ModelFiles {
     /** Whether the native library reads the folder by itself. */
     boolean isLocal(Path folder) throws IOException {
         return new HadoopFiles(configuration, () -> false).isLocal(folder);
+    }
+
+    /** Packs the files into a local one, which is made. */
+    void zip(Path folder, java.nio.file.Path to) throws IOException {
+        FileSystem system = folder.getFileSystem(configuration);
+        try (ZipOutputStream out = new ZipOutputStream(Files.newOutputStream(to))) {
+            for (var each : list(folder).entrySet()) {
+                out.putNextEntry(new ZipEntry(each.getKey().replaceFirst("^/+", "")));
+                try (InputStream in = system.open(each.getValue().getPath())) {
+                    in.transferTo(out);
+                }
+            }
+        }
     }
 
     /** Copies the files to a local folder, which is there and empty. */

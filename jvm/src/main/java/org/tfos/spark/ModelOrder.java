@@ -23,6 +23,7 @@ final class ModelOrder implements PumpOpener {
         final String tags;
         final String fingerprint; // of the files, when the driver looked at them
         final String python; // whose TensorFlow is used; "": whichever the executor finds
+        final TensorFlowOffer tensorflow; // where there is none; settings and python say whether it is the same
         final int threads;
         final List<String> libraries; // of ops
         final List<String> settings; // of tfos, as key=value
@@ -32,6 +33,7 @@ final class ModelOrder implements PumpOpener {
                 String tags,
                 String fingerprint,
                 String python,
+                TensorFlowOffer tensorflow,
                 int threads,
                 List<String> libraries,
                 List<String> settings) {
@@ -39,6 +41,7 @@ final class ModelOrder implements PumpOpener {
             this.tags = tags;
             this.fingerprint = fingerprint;
             this.python = python;
+            this.tensorflow = tensorflow;
             this.threads = threads;
             this.libraries = libraries;
             this.settings = settings;
@@ -81,10 +84,13 @@ final class ModelOrder implements PumpOpener {
             } catch (TfosException e) {
                 // One that ends because nobody wanted anything for a while may have been asked in that moment.
                 context.killTaskIfInterrupted();
-                if (e.status() != Status.NOT_FOUND || tries == TRIES) {
+                if (e.status() != Status.NOT_FOUND) {
                     throw explained(e);
                 }
                 process.awaitEnd();
+                if (tries == TRIES || process.hasFailed()) {
+                    throw process.explained(e);
+                }
             }
         }
     }

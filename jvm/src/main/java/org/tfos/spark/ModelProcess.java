@@ -15,11 +15,9 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkEnv;
 import org.tfos.Fault;
 import org.tfos.Status;
 import org.tfos.TfosException;
@@ -34,7 +32,6 @@ import org.tfos.TfosException;
 final class ModelProcess {
     private static final Map<ModelOrder.Key, CompletableFuture<ModelProcess>> PROCESSES = new HashMap<>();
     private static final int LAST_LINES = 20;
-    private static final long LOOK_MS = 100;
     private static final long END_MS = 3000; // from its socket to the process
     private static final int SIGNALS = 128; // what Java adds to the number of a signal
 
@@ -54,7 +51,7 @@ final class ModelProcess {
         }
         if (found == null) {
             // Not by this task, which may be killed while others wait for the process.
-            daemon("tfos-model-start", () -> start(key, configuration, mine));
+            Waiting.daemon("tfos-model-start", () -> start(key, configuration, mine));
             found = mine;
         }
         return await(found, interrupted);
@@ -80,19 +77,10 @@ final class ModelProcess {
     }
 
     private static ModelProcess await(CompletableFuture<ModelProcess> started, BooleanSupplier interrupted) {
-        while (true) {
-            try {
-                return started.get(LOOK_MS, TimeUnit.MILLISECONDS);
-            } catch (TimeoutException e) {
-                if (interrupted.getAsBoolean()) {
-                    throw new TfosException(Status.CANCELLED, "the task was interrupted while a model was loaded");
-                }
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new TfosException(Status.CANCELLED, "the task was interrupted while a model was loaded");
-            } catch (ExecutionException e) {
-                throw failureOf(e.getCause());
-            }
+        try {
+            return Waiting.forResult(started, interrupted, "a model was loaded");
+        } catch (ExecutionException e) {
+            throw failureOf(e.getCause());
         }
     }
 
@@ -107,12 +95,13 @@ final class ModelProcess {
     // ---- starting ----
 
     private ModelProcess(ModelOrder.Key key, ModelFiles files) throws IOException {
-        Unpacked unpacked = new Unpacked(
-                Unpacked.placesOf(SparkEnv.get().blockManager().diskBlockManager().localDirs()));
+        Unpacked unpacked = Unpacked.here();
         String folder = localFolder(key, files, unpacked);
         new SecureRandom().nextBytes(token);
-        process = new ProcessBuilder(unpacked.command().toString(), "model").start();
-        reader = daemon("tfos-model-" + process.pid(), () -> readLines(process.getErrorStream()));
+        ProcessBuilder builder = new ProcessBuilder(unpacked.command().toString(), "model");
+        builder.environment().putAll(key.tensorflow.environment(() -> false));
+        process = builder.start();
+        reader = Waiting.daemon("tfos-model-" + process.pid(), () -> readLines(process.getErrorStream()));
         try {
             giveOrders(key, folder);
             hearAnswer(key);
@@ -131,9 +120,11 @@ final class ModelProcess {
         if (files.isLocal(folder)) {
             return folder.toUri().getPath();
         }
-        String copy = unpacked.folder("tfos-model-" + key.fingerprint, made -> files.copy(folder, made)).toString();
-        ModelOrder.check(key, files);
-        return copy;
+        Unpacked.Filler filler = made -> {
+            files.copy(folder, made);
+            ModelOrder.check(key, files); // before others find it: files of two models must never be found
+        };
+        return unpacked.folder("tfos-model-" + key.fingerprint, filler).toString();
     }
 
     private void giveOrders(ModelOrder.Key key, String folder) throws IOException {
@@ -178,13 +169,6 @@ final class ModelProcess {
         return text.toString();
     }
 
-    private static Thread daemon(String name, Runnable run) {
-        Thread thread = new Thread(run, name);
-        thread.setDaemon(true);
-        thread.start();
-        return thread;
-    }
-
     /** What the process prints goes to the log of the executor; the last lines are kept for whoever fails. */
     private void readLines(InputStream errors) {
         try (BufferedReader in = new BufferedReader(new InputStreamReader(errors, StandardCharsets.UTF_8))) {
@@ -214,6 +198,11 @@ final class ModelProcess {
 
     boolean isAlive() {
         return process.isAlive();
+    }
+
+    /** Whether it has ended, and not because nobody wanted anything of it. */
+    boolean hasFailed() {
+        return !isAlive() && process.exitValue() != 0;
     }
 
     /** Until it has ended, or a moment: it does not listen any more, or cannot listen to more tasks now. */

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -28,6 +29,8 @@ import org.tfos.Native;
 import org.tfos.Status;
 import org.tfos.TfosException;
 import org.tfos.hadoop.HadoopFiles;
+import scala.Tuple2;
+import scala.collection.Iterator;
 
 /**
  * The rows of DataFrames with results of a SavedModel: on the driver. What the model takes and gives is read from its
@@ -36,21 +39,29 @@ import org.tfos.hadoop.HadoopFiles;
 public final class ModelTransform {
     private static final String TAGS = "serve";
     private static final int THREADS_MOST = 1024;
+    private static final String SETTING = "spark.tfos.";
+    private static final String NUM_PS = "spark.tfos.num_ps"; // of programs; all others are settings of the core
 
     private final String folder;
     private String tags = TAGS;
     private String signature = "";
     private Map<String, String> inputs = Map.of();
+    private boolean lenient;
     private Map<String, String> outputs = Map.of();
     private List<String> kept = List.of();
     private List<String> libraries = List.of();
-    private List<String> settings = List.of();
     private String python = "";
+    private String driverPython = "";
     private long batchRows = 100;
 
     /** @param folder of the SavedModel, of any scheme that Hadoop knows */
     public ModelTransform(String folder) {
         Native.load();
+        if (folder == null || folder.isEmpty()) {
+            throw new TfosException(
+                    Status.INVALID,
+                    "the model has no folder: set export_dir, where a SavedModel was exported to, or model_dir");
+        }
         this.folder = folder;
     }
 
@@ -69,6 +80,12 @@ public final class ModelTransform {
     /** Inputs of the signature by columns; without any, by the names that both have. */
     public ModelTransform inputs(Map<String, String> value) {
         inputs = value == null ? Map.of() : Map.copyOf(value);
+        return this;
+    }
+
+    /** Whether columns that are mapped to what is no input of the signature, labels say, are left out. */
+    public ModelTransform lenient(boolean value) {
+        lenient = value;
         return this;
     }
 
@@ -96,15 +113,15 @@ public final class ModelTransform {
         return this;
     }
 
-    /** Settings of tfos, as key=value. */
-    public ModelTransform settings(List<String> value) {
-        settings = value == null ? List.of() : List.copyOf(value);
+    /** The Python on the executors whose TensorFlow is used; unless it is set, that which Spark uses there. */
+    public ModelTransform python(String value) {
+        python = value == null ? "" : value;
         return this;
     }
 
-    /** The Python on the executors whose TensorFlow is used; "" for whichever is found there. */
-    public ModelTransform python(String value) {
-        python = value == null ? "" : value;
+    /** The Python on the driver whose TensorFlow executors get that have none; "" for whichever is found here. */
+    public ModelTransform driverPython(String value) {
+        driverPython = value == null ? "" : value;
         return this;
     }
 
@@ -116,20 +133,18 @@ public final class ModelTransform {
         return resultOf(rows, planOf(configuration, qualified(configuration), rows));
     }
 
-    /** The DataFrame of kept columns and results, computed when it is needed. */
+    /** The DataFrame of kept columns and results, computed when it is needed; of a stream, a stream. */
     public Dataset<Row> transform(Dataset<?> data) {
         SparkSession spark = data.sparkSession();
         Configuration configuration = configurationOf(spark);
-        if (data.isStreaming()) {
-            throw new TfosException(
-                    Status.UNSUPPORTED,
-                    "a model takes no streaming DataFrame: transform each batch, in writeStream.foreachBatch");
-        }
         String where = qualified(configuration);
         Plan plan = planOf(configuration, where, data.schema());
         StructType result = resultOf(data.schema(), plan);
         InferenceData rows = new InferenceData(selected(data, plan), plan.columns, !kept.isEmpty(), !kept.isEmpty());
-        return frameOf(spark, rows.results(orderOf(spark, configuration, where, plan), plan.results.json()), result);
+        PumpOpener opener = orderOf(spark, configuration, where, plan);
+        return data.isStreaming()
+                ? rows.stream(opener, plan.results.json(), result)
+                : frameOf(spark, rows.results(opener, plan.results.json()), result);
     }
 
     private static Configuration configurationOf(SparkSession spark) {
@@ -141,6 +156,7 @@ public final class ModelTransform {
         StructType fed;
         String columns;
         StructType results;
+        String order;
         long batchRows;
         String fingerprint;
     }
@@ -160,7 +176,8 @@ public final class ModelTransform {
         plan.fed = (StructType) DataType.fromJson(textOf(texts[0]));
         plan.columns = textOf(texts[1]);
         plan.results = (StructType) DataType.fromJson(textOf(texts[2]));
-        plan.batchRows = Long.parseLong(textOf(texts[3]));
+        plan.order = textOf(texts[3]);
+        plan.batchRows = Long.parseLong(textOf(texts[4]));
         return plan;
     }
 
@@ -187,6 +204,7 @@ public final class ModelTransform {
         order.put("signature", signature);
         if (!inputs.isEmpty()) {
             order.put("inputs", inputs);
+            order.put("lenient", lenient);
         }
         if (!outputs.isEmpty()) {
             order.put("outputs", outputs);
@@ -207,7 +225,7 @@ public final class ModelTransform {
                 throw new TfosException(
                         Status.MISMATCH,
                         "the column '" + name + "' is to be kept, and is one of the results, too: give the result"
-                                + " another name (setOutputMapping)");
+                                + " another name (setOutputMapping, --outputs)");
             }
             fields.add(rows.apply(name));
         }
@@ -226,8 +244,12 @@ public final class ModelTransform {
 
     private static Column[] columns(Dataset<?> data, List<String> names) {
         return names.stream()
-                .map(name -> data.col("`" + name.replace("`", "``") + "`"))
+                .map(name -> column(data, name))
                 .toArray(Column[]::new);
+    }
+
+    static Column column(Dataset<?> data, String name) {
+        return data.col("`" + name.replace("`", "``") + "`");
     }
 
     private PumpOpener orderOf(SparkSession spark, Configuration configuration, String where, Plan plan) {
@@ -235,12 +257,35 @@ public final class ModelTransform {
         Broadcast<SerializableConfiguration> broadcast =
                 new JavaSparkContext(context).broadcast(new SerializableConfiguration(configuration));
         int cores = Math.min(context.conf().getInt("spark.task.cpus", 1), THREADS_MOST);
+        List<String> settings = settingsOf(spark);
+        String from = pythonOf(spark);
+        TensorFlowOffer tensorflow = TensorFlowOffer.of(context, settings, from, driverPython);
         ModelOrder.Key key =
-                new ModelOrder.Key(where, tags, plan.fingerprint, python, cores, libraries, settings);
+                new ModelOrder.Key(where, tags, plan.fingerprint, from, tensorflow, cores, libraries, settings);
         long rows = plan.batchRows > 0 ? plan.batchRows : batchRows;
-        String order = order();
-        String whole = order.substring(0, order.length() - 1) + ",\"batch_rows\":" + rows + "}";
+        String whole = plan.order.substring(0, plan.order.length() - 1) + ",\"batch_rows\":" + rows + "}";
         return new ModelOrder(key, whole, broadcast);
+    }
+
+    /** As Spark itself looks for it; "" for whichever the executor finds. */
+    private String pythonOf(SparkSession spark) {
+        String given = python.isEmpty() ? spark.conf().get("spark.pyspark.python", "") : python;
+        String variable = System.getenv("PYSPARK_PYTHON");
+        return given.isEmpty() && variable != null ? variable : given;
+    }
+
+    /** Of the session: spark.tfos.key as key=value. */
+    private static List<String> settingsOf(SparkSession spark) {
+        List<String> settings = new ArrayList<>();
+        Iterator<Tuple2<String, String>> all = spark.conf().getAll().iterator();
+        while (all.hasNext()) {
+            Tuple2<String, String> each = all.next();
+            if (each._1().startsWith(SETTING) && !each._1().equals(NUM_PS)) {
+                settings.add(each._1().substring(SETTING.length()) + "=" + each._2());
+            }
+        }
+        Collections.sort(settings);
+        return settings;
     }
 
     private static String fingerprint(Configuration configuration, String where) {

@@ -22,12 +22,14 @@ public final class NodeStarter {
     final Map<String, String> environment;
     final List<Broadcast<PythonBroadcast>> broadcasts;
     final String gpuResource;
+    TensorFlowOffer tensorflow; // null: the program finds its own
+    long killMs = NodeTask.KILL_MS;
 
     /**
      * @param ticket what the coordinator's client made for the nodes; the cluster key is inside
      * @param cores for the threads of each node
      * @param detach whether a task returns when its node runs, so that its slot can feed (InputMode.SPARK)
-     * @param packageFile the name of the zip of the Python package among Spark's files
+     * @param packageFile the name of the zip of the Python package among Spark's files; null: the program needs none
      * @param includes names of zip and egg files among Spark's files that are to be on the path of Python
      * @param environment of the node's program, as for Spark's Python workers
      * @param broadcasts that the function uses
@@ -50,6 +52,26 @@ public final class NodeStarter {
         this.environment = environment;
         this.broadcasts = broadcasts;
         this.gpuResource = gpuResource;
+    }
+
+    /** For nodes whose program loads TensorFlow without Python: where executors have none, they get the driver's. */
+    public NodeStarter tensorflow(TensorFlowOffer offer) {
+        tensorflow = offer;
+        return this;
+    }
+
+    /** Those of the cluster, as key=value: one says how long a node that stops waits for its program. */
+    public NodeStarter settings(List<String> settings) {
+        String key = "node.kill_ms=";
+        for (String each : settings) {
+            killMs = each.startsWith(key) ? Long.parseLong(each.substring(key.length())) : killMs;
+        }
+        return this;
+    }
+
+    /** Of programs without Python, such as trainers. */
+    NodeStarter(byte[] ticket, int cores, boolean detach, Map<String, String> environment, String gpuResource) {
+        this(ticket, cores, detach, null, List.of(), environment, List.of(), gpuResource);
     }
 
     /** Submits the job for {@code count} nodes from {@code firstIndex} on, and does not wait for it. */

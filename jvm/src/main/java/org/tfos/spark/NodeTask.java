@@ -38,8 +38,8 @@ import org.apache.spark.resource.ResourceInformation;
 final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private static final long serialVersionUID = 1L;
     private static final long POLL_MS = 1000;
-    private static final long STOP_MS = 10_000; // a node that was told to stop takes less, and spark.tfos.node.kill_ms
-    private static final long KILL_MS = 3_000; // the default of that setting
+    private static final long STOP_MS = 10_000; // a node that was told to stop takes less, and the setting node.kill_ms
+    static final long KILL_MS = 3_000; // the default of that setting
     private static final String END = ""; // of the node's output
 
     private final byte[] ticket;
@@ -50,6 +50,8 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private final HashMap<String, String> environment;
     private final ArrayList<Broadcast<PythonBroadcast>> broadcasts;
     private final String gpuResource;
+    private final long killMs;
+    private final TensorFlowOffer tensorflow;
 
     NodeTask(NodeStarter starter) {
         ticket = starter.ticket;
@@ -60,12 +62,14 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         environment = new HashMap<>(starter.environment);
         broadcasts = new ArrayList<>(starter.broadcasts);
         gpuResource = starter.gpuResource;
+        killMs = starter.killMs;
+        tensorflow = starter.tensorflow;
     }
 
     @Override
     public void call(Iterator<Integer> indexes) throws IOException {
         TaskContext context = TaskContext.get();
-        Unpacked unpacked = new Unpacked(Unpacked.placesOf(localFolders(SparkEnv.get())));
+        Unpacked unpacked = Unpacked.here();
         StartMessage message = message(indexes.next(), context, unpacked);
         Process node = start(unpacked.command());
         try {
@@ -92,7 +96,6 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     private StartMessage message(int index, TaskContext context, Unpacked unpacked) throws IOException {
         SparkEnv env = SparkEnv.get();
         int threads = Math.min(cores, Runtime.getRuntime().availableProcessors());
-        Path ourPackage = unpacked.zip(Paths.get(SparkFiles.get(packageFile)));
         StartMessage message = new StartMessage(ticket)
                 .put(Protocol.INDEX, index)
                 .put(Protocol.HOST, env.blockManager().blockManagerId().host())
@@ -100,7 +103,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
                 .put(Protocol.EXECUTOR_PID, ProcessHandle.current().pid())
                 .put(Protocol.CORES, threads)
                 .put(Protocol.SPARK, Json.of(sparkOfChild()))
-                .put(Protocol.ENVIRONMENT, environmentOfChild(ourPackage, threads))
+                .put(Protocol.ENVIRONMENT, environmentOfChild(unpacked, threads, context))
                 .put(Protocol.WORK_FOLDER, logFolder(env).toString());
         ResourceInformation gpus = context.resourcesJMap().get(gpuResource);
         if (gpus != null) {
@@ -122,9 +125,24 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         return spark;
     }
 
-    /** The environment that Spark gives to its Python workers, with our package in front. */
-    private String environmentOfChild(Path ourPackage, int threads) {
+    private String environmentOfChild(Unpacked unpacked, int threads, TaskContext context) throws IOException {
         Map<String, String> variables = new LinkedHashMap<>(environment);
+        if (packageFile != null) {
+            variables.put("PYTHONPATH", pythonPath(unpacked.zip(Paths.get(SparkFiles.get(packageFile)))));
+            variables.put("PYTHONUNBUFFERED", "1"); // lines are to reach the driver when they are printed
+        }
+        // Spark sets it for its executors from spark.task.cpus, so what is there is not the user's.
+        variables.putIfAbsent("OMP_NUM_THREADS", Integer.toString(threads));
+        if (tensorflow != null) {
+            variables.putAll(tensorflow.environment(context::isInterrupted));
+        }
+        List<String> words = new ArrayList<>();
+        variables.forEach((name, value) -> words.add(name + "=" + value));
+        return String.join("\0", words);
+    }
+
+    /** The path that Spark gives to its Python workers, with our package in front. */
+    private String pythonPath(Path ourPackage) {
         List<String> paths = new ArrayList<>();
         paths.add(ourPackage.toString());
         for (String path : new String[] {
@@ -134,13 +152,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
                 paths.add(path);
             }
         }
-        variables.put("PYTHONPATH", String.join(File.pathSeparator, paths));
-        // Spark sets it for its executors from spark.task.cpus, so what is there is not the user's.
-        variables.putIfAbsent("OMP_NUM_THREADS", Integer.toString(threads));
-        variables.put("PYTHONUNBUFFERED", "1"); // lines are to reach the driver when they are printed
-        List<String> words = new ArrayList<>();
-        variables.forEach((name, value) -> words.add(name + "=" + value));
-        return String.join("\0", words);
+        return String.join(File.pathSeparator, paths);
     }
 
     private static File[] localFolders(SparkEnv env) {
@@ -204,7 +216,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
         lines.add(END);
     }
 
-    private static void finish(Process node, boolean ran) throws IOException {
+    private void finish(Process node, boolean ran) throws IOException {
         int code;
         try {
             code = node.waitFor();
@@ -218,16 +230,8 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
     }
 
     /** How long the node waits for its program after SIGTERM. It checks the setting itself. */
-    private static long killMs() {
-        try {
-            return SparkEnv.get().conf().getLong("spark.tfos.node.kill_ms", KILL_MS);
-        } catch (RuntimeException e) {
-            return KILL_MS;
-        }
-    }
-
     /** Spark wants its slot back: the node stops when its input ends. One that does not is frozen, and killed. */
-    private static TaskKilledException stop(Process node) {
+    private TaskKilledException stop(Process node) {
         boolean interrupted = Thread.interrupted();
         try {
             node.getOutputStream().close();
@@ -235,7 +239,7 @@ final class NodeTask implements VoidFunction<Iterator<Integer>> {
             // It is gone already.
         }
         try {
-            if (!node.waitFor(STOP_MS + killMs(), TimeUnit.MILLISECONDS)) {
+            if (!node.waitFor(STOP_MS + killMs, TimeUnit.MILLISECONDS)) {
                 node.destroyForcibly();
             }
         } catch (InterruptedException e) {

@@ -59,18 +59,30 @@ public final class SparkJob {
 
     /** Why the job failed; null while it runs, after it succeeded, and after it was cancelled by us. */
     public String failure() throws InterruptedException {
-        if (!action.isDone() || action.isCancelled()) {
-            return null;
-        }
+        Throwable error = action.isCancelled() ? null : error();
+        return error == null ? null : textOf(error);
+    }
+
+    private Throwable error() throws InterruptedException {
+        return action.isDone() ? await() : null;
+    }
+
+    /** Waits for the end; returns what has ended the job before its time, be it that it was cancelled, or null. */
+    Throwable await() throws InterruptedException {
         try {
             action.get();
             return null;
         } catch (CancellationException e) {
-            return null;
+            return e;
         } catch (ExecutionException e) {
-            String text = String.valueOf(e.getCause().getMessage());
-            int end = text.indexOf("\nDriver stacktrace:");
-            return (end < 0 ? text : text.substring(0, end)).trim();
+            return e.getCause();
         }
+    }
+
+    /** What an exception of Spark's says, without the stack of its scheduler. */
+    static String textOf(Throwable error) {
+        String text = error.getMessage() == null ? error.toString() : error.getMessage();
+        int end = text.indexOf("\nDriver stacktrace:");
+        return (end < 0 ? text : text.substring(0, end)).trim();
     }
 }

@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
+import org.apache.spark.SparkEnv;
 
 /**
  * What a node needs on disk: the command {@code tfos}, which the jar carries, and the Python package, which Spark
@@ -29,6 +30,8 @@ import java.util.zip.ZipInputStream;
  * appears whole, by renaming, so any number of tasks and processes may unpack at the same time.
  */
 final class Unpacked {
+    private static final String DRIVER = "driver"; // what Spark calls it among executors
+
     private final List<Path> folders;
 
     /** @param folders where to unpack: the first in which programs may be run is taken */
@@ -74,7 +77,7 @@ final class Unpacked {
             }
         }
         throw new IOException("cannot unpack " + what + ": " + String.join("; ", reasons)
-                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on the executors to a folder that can be written, has"
+                + ". Set spark.local.dir (or SPARK_LOCAL_DIRS) on every machine to a folder that can be written, has"
                 + " room, and allows programs to be run.");
     }
 
@@ -139,7 +142,8 @@ final class Unpacked {
         }
     }
 
-    private static void remove(Path folder) throws IOException {
+    /** Removes a folder with all that is in it, if it is there. */
+    static void remove(Path folder) throws IOException {
         if (!Files.exists(folder)) {
             return;
         }
@@ -181,13 +185,27 @@ final class Unpacked {
         }
     }
 
-    /** Spark's local folders, then the executor's working folder. */
-    static List<Path> placesOf(File[] localFolders) {
+    /** Of the process that this is, which has a context or is an executor. */
+    static Unpacked here() {
+        return of(SparkEnv.get());
+    }
+
+    static Unpacked of(SparkEnv env) {
+        return new Unpacked(placesOf(env.executorId(), env.blockManager().diskBlockManager().localDirs()));
+    }
+
+    /**
+     * Spark's local folders, then the working folder, if that is an executor's: a driver's is where its user is, who
+     * wants to find nothing there, also when a context is being stopped and its local folders are gone.
+     */
+    static List<Path> placesOf(String executor, File[] localFolders) {
         List<Path> places = new ArrayList<>();
         for (File folder : localFolders) {
             places.add(folder.toPath().toAbsolutePath());
         }
-        places.add(new File("").getAbsoluteFile().toPath());
+        if (!executor.equals(DRIVER)) {
+            places.add(new File("").getAbsoluteFile().toPath());
+        }
         return places;
     }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -67,6 +68,13 @@ class UnpackedTest {
     void nextFolderIsTakenWhenOneCannotBeWritten(@TempDir Path folder) throws Exception {
         Path command = new Unpacked(List.of(folder.resolve("missing"), folder)).command();
         assertTrue(command.startsWith(folder));
+    }
+
+    @Test
+    void onlyAnExecutorUnpacksWhereItWorks(@TempDir Path folder) {
+        File[] local = {folder.toFile()};
+        assertEquals(List.of(folder, Path.of("").toAbsolutePath()), Unpacked.placesOf("1", local));
+        assertEquals(List.of(folder), Unpacked.placesOf("driver", local));
     }
 
     @Test
