@@ -37,6 +37,7 @@
     X(feed)                                                                                                            \
     X(group)                                                                                                           \
     X(rows)                                                                                                            \
+    X(trainer)                                                                                                         \
     X(log)
 
 #define TFOS__PYTHON_ADD(part) int tfos__python_add_##part(PyObject *module);

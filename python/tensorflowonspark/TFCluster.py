@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from . import _check, _feeding, _inference, _report, _returned, _spark
 from ._session import Session, TFClusterError
+from ._trainer import Trainer
 
 __all__ = ["InputMode", "TFCluster", "TFClusterError", "run"]
 
@@ -44,7 +45,13 @@ class TFCluster:
     """
 
     def __init__(
-        self, session: Session, meta: dict[str, Any], input_mode: int, queues: Sequence[str], tensorboard: bool
+        self,
+        session: Session,
+        meta: dict[str, Any],
+        input_mode: int,
+        queues: Sequence[str],
+        tensorboard: bool,
+        trainer: Trainer | None = None,
     ):
         self.sc = session.sc
         self.defaultFS = meta["default_fs"]
@@ -56,6 +63,7 @@ class TFCluster:
         self.queues = list(queues)
         self._session = session
         self._wants_tensorboard = tensorboard
+        self._trainer = trainer
         self._fed_until: float | None = None  # when train returned last
         self._streams: list[_feeding.Stream] = []
 
@@ -104,9 +112,11 @@ class TFCluster:
         if retry not in ("exact", "again"):
             raise ValueError(f"retry is 'exact' or 'again', found {retry!r}")
 
+        self._check_trained(qname, validation)
+
         def feed(data: Any, validation: Any, epochs: int | None, stream: bool) -> bool:
             sets = [(qname, data)] if validation is None else [(qname, data), (f"{qname}.validation", validation)]
-            sources = [_feeding.source(self.sc, each, input_mapping, columns) for _, each in sets]
+            sources = [_feeding.source(self.sc, each, self._mapping(each, input_mapping), columns) for _, each in sets]
             options = [
                 source.options(queue, timeout_ms, again=retry == "again") for (queue, _), source in zip(sets, sources)
             ]
@@ -150,6 +160,11 @@ class TFCluster:
         columns        as in train
         """
         timeout_ms = self._check_fed("inference", feed_timeout, qname, input_mapping, columns)
+        if self._trainer is not None:
+            raise ValueError(
+                "a native.Trainer answers no rows: pipeline.TFModel gives the rows of a DataFrame the results of the "
+                "model that it has written to export_dir"
+            )
         if hasattr(dataRDD, "_jdf"):
             return _inference.infer(self._session, dataRDD, qname, timeout_ms, schema, keep, input_mapping, columns)
         if any(given is not None for given in (schema, keep, input_mapping, columns)):
@@ -179,6 +194,26 @@ class TFCluster:
         _check.mapping("input_mapping", input_mapping)
         _check.mapping("columns", columns)
         return int(_check.seconds("feed_timeout", feed_timeout) * 1000)
+
+    def _check_trained(self, qname: str, validation: Any) -> None:
+        """A trainer reads one queue, and what it is validated with, or does not: both must know."""
+        if self._trainer is None:
+            return
+        if self._trainer.plan["options"]["queue"] != qname:
+            raise ValueError(
+                f"the native.Trainer reads the queue {self._trainer.plan['options']['queue']!r}, found {qname!r}"
+            )
+        if self._trainer.plan["validates"] != (validation is not None):
+            raise ValueError(
+                "validation= of train and of native.Trainer belong together: give both, or neither; the trainer has "
+                f"validation={self._trainer.plan['validates']}"
+            )
+
+    def _mapping(self, data: Any, given: dict[str, str] | None) -> dict[str, str] | None:
+        """Of a DataFrame for trainers in C, only what they take is fed."""
+        if given is not None or self._trainer is None or not hasattr(data, "_jdf"):
+            return given
+        return self._trainer.mapping(data) or None
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
         """Waits until every worker has ended, then stops ps and evaluators. Raises TFClusterError if a node failed, or
@@ -245,7 +280,8 @@ def run(
     """Starts a cluster, and returns when every node knows its role.
 
     sc                   a SparkContext, or a SparkSession
-    map_fun              called as map_fun(tf_args, ctx) on each node; ctx is a TFSparkNode.TFNodeContext
+    map_fun              called as map_fun(tf_args, ctx) on each node; ctx is a TFSparkNode.TFNodeContext. Or a
+                         native.Trainer, which trains on each node without Python
     tf_args              anything that can be pickled; a list becomes sys.argv on the nodes
     num_executors        nodes of the cluster: ps, master, evaluator and workers
     num_ps               how many of them are parameter servers
@@ -265,13 +301,16 @@ def run(
     Raises TFClusterError if the cluster cannot be started, and ValueError for a cluster that makes no sense.
     """
     sc = _spark.context_of(sc)
-    _check.function("map_fun", map_fun)
+    trainer = map_fun if isinstance(map_fun, Trainer) else None
+    _check.function("map_fun", map_fun if trainer is None else run)
     num_executors = _check.count("num_executors", num_executors)
     num_ps = _check.count("num_ps", num_ps)
     restarts = _check.count("restarts", restarts)
     wait_s = _check.seconds("reservation_timeout", reservation_timeout)
     queues = _check.queues(queues)
     _check_mode(sc, input_mode, driver_ps_nodes, eval_node)
+    if trainer is not None:
+        _check_trainer(trainer, input_mode, num_executors, num_ps, eval_node, restarts)
     if native_workers is None:
         native_workers = bool(native_ps and master_node and num_ps > 0)
     meta = {
@@ -298,7 +337,7 @@ def run(
     }
     session = start(sc, map_fun, tf_args, meta, options, range(num_ps if driver_ps_nodes else 0), restarts)
     session.await_nodes()
-    return TFCluster(session, meta, input_mode, queues, tensorboard)
+    return TFCluster(session, meta, input_mode, queues, tensorboard, trainer)
 
 
 def start(
@@ -313,22 +352,28 @@ def start(
 ) -> Session:
     """Starts the nodes of a cluster, of TFParallel or of a runner, and does not wait."""
     _spark.install(sc)
-    payload, broadcasts = _spark.pickle_for_nodes(sc, (function, args))
+    tensorflow = None
+    if isinstance(function, Trainer):
+        program, payload, broadcasts = ["tfos", "trainer"], function.payload(sc), []
+        tensorflow = function.tensorflow(sc)
+    else:
+        program = [sc.pythonExec, "-m", "tensorflowonspark._child"]
+        payload, broadcasts = _spark.pickle_for_nodes(sc, (function, args))
     context = meta | {
         "python": list(sys.version_info[:2]),
         "driver": _driver_as_executor(sc, broadcasts),
     }
     common = {
-        "program": [sc.pythonExec, "-m", "tensorflowonspark._child"],
+        "program": program,
         "payload": payload,
         "context": json.dumps(context),
         "host": sc.getConf().get("spark.driver.host"),
         "gpus": _wanted_gpus(args),
         "environment": _driver_environment(),
-        "settings": _spark.settings(sc) or None,
+        "settings": _settings(sc, function) or None,
         "folder": sc._temp_dir,  # logs of nodes on the driver; Spark removes it with the application
     }
-    return Session(sc, common | options, broadcasts, on_driver, restarts, gpu_resource)
+    return Session(sc, common | options, broadcasts, on_driver, restarts, gpu_resource, tensorflow)
 
 
 def _check_mode(sc: Any, input_mode: int, driver_ps_nodes: bool, eval_node: bool) -> None:
@@ -346,6 +391,28 @@ def _check_mode(sc: Any, input_mode: int, driver_ps_nodes: bool, eval_node: bool
             "Spark would remove them with the nodes on them. Set spark.dynamicAllocation.enabled to false, or use "
             "InputMode.TENSORFLOW."
         )
+
+
+def _check_trainer(
+    trainer: Trainer, input_mode: int, num_executors: int, num_ps: int, eval_node: bool, restarts: int
+) -> None:
+    if num_ps or eval_node:
+        raise ValueError("a native.Trainer needs workers alone: num_ps=0, and no evaluator; it evaluates by itself")
+    if trainer.plan["fed"] != (input_mode == InputMode.SPARK):
+        what, mode = ("no data", "SPARK") if trainer.plan["fed"] else ("files as its data", "TENSORFLOW")
+        raise ValueError(f"the native.Trainer has {what}: start the cluster with input_mode=InputMode.{mode}")
+    if restarts and trainer.plan["restart_problem"]:
+        raise ValueError(trainer.plan["restart_problem"])
+    if num_executors > 1 and not trainer.plan["together"]:
+        raise ValueError(
+            "the model has no step of many workers, because it was exported with distributed=False: export it without "
+            "that, or train it on one node (num_executors=1)"
+        )
+
+
+def _settings(sc: Any, function: Any) -> list[str]:
+    given = _spark.settings(sc)
+    return function.settings(given) if isinstance(function, Trainer) else given
 
 
 def _template(num_executors: int, num_ps: int, master_node: str | None, eval_node: bool) -> dict[str, list[int]]:

@@ -188,14 +188,22 @@ class Functions:
         return {"iterations": self._iterations()}
 
     def _synchronize(self, source: Any, rows: Any) -> dict[str, Any]:
-        """What training changes becomes that of the worker whose `source` is 1, it being 0 on all others; moving
-        statistics become the mean of all, each worker counting for `rows`."""
+        """What training changes becomes that of the worker whose `source` is 1, it being 0 on all others, and so do
+        seeds: a worker with fewer batches has drawn fewer random numbers, and whoever goes on from a checkpoint has
+        those of the worker that wrote it. Moving statistics become the mean of all, each worker counting for `rows`."""
         moving = [each for each in self._model.non_trainable_weights if "float" in str(each.dtype)]
         of_optimizers = [each for one in optimizers_of(self._model) for each in _keras_state.variables_of(one)]
         kept = [each for each in self._model.weights if not any(each is one for one in moving)]
-        _merge_into([value_of(each) for each in (*kept, *of_optimizers)], "sum", source, "state")
+        _merge_into([value_of(each) for each in (*kept, *self._seeds(), *of_optimizers)], "sum", source, "state")
         _merge_into([value_of(each) for each in moving], "weighted mean", rows, "moving statistics")
         return {"iterations": self._iterations()}
+
+
+    def _seeds(self) -> list[Any]:
+        """Whole numbers that layers keep and that are no weights."""
+        known = {id(value_of(each)) for each in (*self._model.weights, *self._metrics)}
+        others = [each for each in self._model.variables if id(value_of(each)) not in known]
+        return [each for each in others if "int" in str(each.dtype)]
 
 
 def _users_of(variable: Any) -> set[Any]:

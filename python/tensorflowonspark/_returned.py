@@ -44,9 +44,9 @@ def _result_of(order: dict[str, Any]) -> NodeResult:
     value, problem = None, told.get("problem")
     if order["bytes"]:
         try:
-            value = pickle.loads(order["bytes"])
+            value = _value_of(order["bytes"])
         except Exception as error:
-            problem = f"what the program returned cannot be unpickled here: {type(error).__name__}: {error}"
+            problem = f"what the program returned cannot be read here: {type(error).__name__}: {error}"
     ended_badly = told["state"] in ("failed", "lost", "stopped")
     return NodeResult(
         role=told["role"],
@@ -58,6 +58,11 @@ def _result_of(order: dict[str, Any]) -> NodeResult:
         failure=told["ended"] if ended_badly else None,
         problem=problem,
     )
+
+
+def _value_of(told: bytes) -> Any:
+    """A pickle, or an object of JSON, as programs in C have it."""
+    return json.loads(told) if told[:1] == b"{" else pickle.loads(told)
 
 
 def _number(told: float | str | None) -> float | None:

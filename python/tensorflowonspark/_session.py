@@ -18,7 +18,7 @@ from . import _native, _spark
 
 _LOOK_S = 0.5  # how often the Spark context is looked at
 _CANCEL_S = 0.5  # … and how often a job is cancelled that does not end
-_EXIT_S = 30.0
+_EXIT_S = 75.0  # programs end: a trainer that is stopped has a minute for its last checkpoint
 _CAUSES = 64  # exceptions that are kept, because they may be the cause of another
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -57,6 +57,7 @@ class Session:
         on_driver: range = range(0),
         restarts: int = 0,
         gpu_resource: str = "gpu",
+        tensorflow: Any = None,
     ):
         self.sc = sc
         self.nodes: list[dict[str, Any]] = []  # once ready: what READY says of each
@@ -65,8 +66,10 @@ class Session:
         self.attempt = -1  # how often the cluster was started again, once it was started
         self.over = threading.Event()  # for good: nothing is started any more
         self._fed = options["spark_feeds"]
+        self._settings = options.get("settings") or []
         self._broadcasts = broadcasts
         self._gpu_resource = gpu_resource  # as Spark calls it
+        self._tensorflow = tensorflow  # an org.tfos.spark.TensorFlowOffer for programs without Python
         self._job: Any = None  # that starts the nodes
         self._lock = threading.RLock()  # a handler of a signal may come in while its thread has it
         self._calls: dict[int, queue.SimpleQueue[Any]] = {}
@@ -247,7 +250,8 @@ class Session:
         indexes = range(order["index"], order["index"] + order["count"])
         try:
             submitted = (order["title"], indexes, order["bytes"], self._broadcasts)
-            self._job = _spark.submit(self.sc, *submitted, detach=self._fed, gpu_resource=self._gpu_resource)
+            wanted = {"gpu_resource": self._gpu_resource, "settings": self._settings, "tensorflow": self._tensorflow}
+            self._job = _spark.submit(self.sc, *submitted, detach=self._fed, **wanted)
         except Exception as error:  # raised again in the program's thread
             self.report_job(0, error)
 

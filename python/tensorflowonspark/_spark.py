@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 import threading
 import weakref
 import zipfile
@@ -123,6 +124,11 @@ def settings(sc: Any) -> list[str]:
     return sorted(f"{key[len(prefix):]}={value}" for key, value in pairs if key.startswith(prefix) and key != NUM_PS)
 
 
+def tensorflow_offer(sc: Any, python: str) -> Any:
+    """The driver's TensorFlow, for executors on which this Python has none."""
+    return java(sc, "TensorFlowOffer").of(sc._jsc.sc(), settings(sc), python, sys.executable)
+
+
 def default_fs(sc: Any) -> str:
     """Such as hdfs://host:8020 or file://."""
     found = sc._jsc.hadoopConfiguration().get("fs.defaultFS")
@@ -162,6 +168,8 @@ def submit(
     broadcasts: Sequence[Any],
     detach: bool,
     gpu_resource: str,
+    settings: Sequence[str] = (),
+    tensorflow: Any = None,
 ) -> Any:
     """Submits the job that starts the nodes; returns an org.tfos.spark.SparkJob."""
     cores = java(sc, "Slots").coresOfNode(sc._jsc, len(indexes))
@@ -176,4 +184,7 @@ def submit(
         [broadcast._jbroadcast for broadcast in broadcasts],
         gpu_resource,
     )
+    starter.settings(list(settings))
+    if tensorflow is not None:
+        starter.tensorflow(tensorflow)
     return starter.submit(sc._jsc, name, indexes.start, len(indexes))

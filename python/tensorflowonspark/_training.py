@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import TFCluster, TFParallel, _feeding, dfutil
+from ._trainer import Trainer
+
+# Params of an estimator that are options of a trainer.
+OF_TRAINERS = ("batch_size", "epochs", "steps", "model_dir", "export_dir")
 
 _END_S = 30.0  # for the nodes to end when a fit has failed
 
@@ -16,20 +20,30 @@ _folders_lock = threading.Lock()
 _saved: dict[tuple[str, str], int] = {}  # how many folders of TFRecords an estimator has made of one tfrecord_dir
 
 
-def fit(estimator: Any, dataset: Any) -> None:
+def fit(estimator: Any, dataset: Any) -> dict[str, str] | None:
+    """Returns the columns that the model predicts from, and its names for them, if that is known."""
     args = estimator.merge_args_params()
     _check_frame(dataset)
     _check_cluster(args.cluster_size, args.num_ps, args.master_node)
+    trainer = estimator.train_fn if isinstance(estimator.train_fn, Trainer) else None
+    if trainer is not None:
+        _check_trainer(trainer, args)
     if estimator.export_fn is not None and not args.export_dir:
         raise ValueError("export_fn is to export a model, and nothing says where to: call setExportDir")
     fed = args.input_mode == TFCluster.InputMode.SPARK
-    args.input_mapping = _mapping(dataset, args.input_mapping, estimator.getValidationCol())
+    given = args.input_mapping or (trainer.mapping(dataset) if trainer is not None else {})
+    args.input_mapping = _mapping(dataset, given, estimator.getValidationCol())
     sets = _split(dataset, estimator.getValidationCol(), fed)
     with _alone_in(args.export_dir or args.model_dir), _fitting, _records(estimator, dataset, args, fed):
         program_args = estimator.args.argv or args
-        _run(estimator, dataset.sparkSession.sparkContext, program_args, args, sets if fed else None)
+        function = estimator.train_fn if trainer is None else _told(trainer, args, fed, sets[1] is not None)
+        _run(estimator, function, dataset.sparkSession.sparkContext, program_args, args, sets if fed else None)
         if estimator.export_fn is not None:
             _export(dataset.sparkSession.sparkContext, estimator.export_fn, program_args)
+    if trainer is None:
+        return None
+    inputs = {column for column, name in args.input_mapping.items() if name in trainer.plan["inputs"]}
+    return {column: port for column, port in _ports(trainer, args).items() if column in inputs}
 
 
 @contextlib.contextmanager
@@ -87,6 +101,35 @@ def _mapping(dataset: Any, mapping: dict[str, str], validation_col: str | None) 
     if set(mapping) == set(names) and any(name != column for column, name in mapping.items()):
         raise ValueError(f"the input mapping {mapping} gives columns the names of each other: rename the columns")
     return mapping
+
+
+# ---- trainers ----
+
+
+def _check_trainer(trainer: Trainer, args: Any) -> None:
+    if "data" in trainer.options or "validation" in trainer.options:
+        raise ValueError(
+            "an estimator trains on the DataFrame that is fitted: leave data and validation out of its native.Trainer "
+            "(setValidationCol says which rows it is validated with)"
+        )
+    if not args.export_dir:
+        raise ValueError("nothing says where the trained model is to be: call setExportDir")
+
+
+def _ports(trainer: Trainer, args: Any) -> dict[str, str]:
+    """What the model calls each column of the DataFrame: a name of the mapping may be a column to the trainer."""
+    renamed = trainer.options.get("columns", {})
+    return {column: renamed.get(name, name) for column, name in args.input_mapping.items()}
+
+
+def _told(trainer: Trainer, args: Any, fed: bool, validates: bool) -> Trainer:
+    """With what the params say. A fit begins anew, whatever an earlier one has left, unless the trainer itself says
+    that it is to go on: other rows, or other params, are another training."""
+    options = {name: getattr(args, name) for name in OF_TRAINERS}
+    options |= {"resume": trainer.options.get("resume", False)} if args.model_dir else {}
+    options |= {"validation": True} if validates else {}
+    options |= {"epochs": None} if fed else {"data": args.tfrecord_dir, "columns": _ports(trainer, args)}
+    return trainer.changed(**options)
 
 
 # ---- data ----
@@ -158,10 +201,10 @@ def _next_folder(estimator: Any, folder: str) -> str:
 # ---- the cluster ----
 
 
-def _run(estimator: Any, sc: Any, program_args: Any, args: Any, sets: tuple[Any, Any] | None) -> None:
+def _run(estimator: Any, function: Any, sc: Any, program_args: Any, args: Any, sets: tuple[Any, Any] | None) -> None:
     cluster = TFCluster.run(
         sc,
-        estimator.train_fn,
+        function,
         program_args,
         args.cluster_size,
         args.num_ps,

@@ -23,8 +23,9 @@ from ._export_graph import Functions, Variables, resources_of, variables_of
 from ._export_model import compiled, keras_of, name_of
 from ._export_ports import Ports, check_renamed, ports_of
 from ._keras_fit import Merging
+from ._trainer import Trainer
 
-__all__ = ["export", "load_weights"]
+__all__ = ["Trainer", "export", "load_weights"]
 
 CONTRACT = 1  # of tfos.json and the signatures; one more when programs that know this one cannot go on
 DESCRIPTION = os.path.join("assets.extra", "tfos.json")

@@ -42,6 +42,7 @@ from ._params import (
     TFParams,
     TFTypeConverters,
 )
+from ._trainer import Trainer
 from .TFCluster import InputMode
 
 __all__ = ["Namespace", "TFEstimator", "TFModel", "TFParams", "TFTypeConverters", "single_node_env"]
@@ -74,22 +75,27 @@ class TFEstimator(
     HasOutputMapping,
     HasSignatureDefKey,
     HasTagSet,
+    HasKeepCols,
 ):
     """Trains a TensorFlow program on a cluster.
 
-    train_fn    called as train_fn(args, ctx) on each node; args are tf_args with all params by their names
+    train_fn    called as train_fn(args, ctx) on each node; args are tf_args with all params by their names. Or a
+                native.Trainer, which trains without Python; params have its options as their defaults
     tf_args     arguments of the program: a dict, what argparse returns, or a list of words, which train_fn gets as they
                 are, and as sys.argv
     export_fn   called as export_fn(args) after the training, on an executor, to make a SavedModel of what was trained
     """
 
-    _added = frozenset({"feed_timeout", "validation_col", "output_mapping", "signature_def_key", "tag_set"})
+    _added = frozenset(
+        {"feed_timeout", "validation_col", "output_mapping", "signature_def_key", "tag_set", "keep_cols"}
+    )
 
     def __init__(
-        self, train_fn: Callable[[Any, Any], Any], tf_args: Any, export_fn: Callable[[Any], Any] | None = None
+        self, train_fn: Callable[[Any, Any], Any] | Trainer, tf_args: Any, export_fn: Callable[[Any], Any] | None = None
     ):
         super().__init__()
-        _check.function("train_fn", train_fn)
+        if not isinstance(train_fn, Trainer):
+            _check.function("train_fn", train_fn)
         if export_fn is not None and not callable(export_fn):
             raise TypeError(f"export_fn is a function that is called as export_fn(args), or None; found {export_fn!r}")
         self.train_fn = train_fn
@@ -99,10 +105,14 @@ class TFEstimator(
         self._setDefault(cluster_size=1, num_ps=0, driver_ps_nodes=False, master_node="chief", protocol="grpc")
         self._setDefault(model_dir=None, export_dir=None, tfrecord_dir=None, tag_set=None, tensorboard=False)
         self._setDefault(batch_size=100, epochs=1, readers=1, steps=1000, grace_secs=30, feed_timeout=600)
+        self._setDefault(keep_cols=[])
+        if isinstance(train_fn, Trainer):
+            self._setDefault(**{name: train_fn.plan["options"][name] for name in _training.OF_TRAINERS})
 
     def _fit(self, dataset: Any) -> "TFModel":
-        _training.fit(self, dataset)
-        return self._copyValues(TFModel(self.args))
+        inputs = _training.fit(self, dataset)
+        model = self._copyValues(TFModel(self.args))
+        return model._inherit() if inputs is None else model.setInputMapping(inputs)
 
     def fit(self, dataset: Any, params: Any = None) -> Any:
         """Trains on a DataFrame. Returns a TFModel, or with a list of param maps one for each of them; a map may have
@@ -182,11 +192,17 @@ class TFModel(
         self._setDefault(model_dir=None, export_dir=None, signature_def_key=None, tag_set=None)
         self._setDefault(keep_cols=[], op_libraries=[])
 
+    def _inherit(self) -> "TFModel":
+        """Makes the mapping that the program was fed by, with labels perhaps, the one that counts until it is set."""
+        mapping = self.getInputMapping()
+        self.clear(self.input_mapping)
+        return self._setDefault(input_mapping=mapping)
+
     def _transform(self, dataset: Any) -> Any:
         args = self.merge_args_params()
         from . import _model
 
-        return _model.transform(dataset, args)
+        return _model.transform(dataset, args, lenient=not self.isSet(self.input_mapping))
 
     def write(self) -> "_ModelWriter":
         return _ModelWriter(self)
