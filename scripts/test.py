@@ -1,15 +1,17 @@
 """Runs every suite of tests and adds up their counts.
 
 A suite is a list of commands, the last of which runs tests and leaves reports. Suites run on tracks, side by side: one
-for those in C, one for each of those in Python, which wait half of their time. Output is shown as it comes, with the
-suite in front. A suite that fails does not stop the others. The slowest tests are shown at the end. The last line
-printed is "N passed, N failed" over all suites; the exit status is 0 only if nothing failed. A suite that breaks before
-it can count, or that runs no test at all, counts as one failure.
+for those in C, one for each of those in Python, which wait half of their time. What is on no track of its own is taken
+by the tracks that have come to their end. Output is shown as it comes, with the suite in front. A suite that fails does
+not stop the others. The slowest tests and what failed are shown at the end. The last line printed is "N passed, N
+failed" over all suites; the exit status is 0 only if nothing failed. A suite that breaks before it can count, or that
+runs no test at all, counts as one failure.
 
     scripts/test [--all] [SUITE…]
 """
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import glob
@@ -39,6 +41,9 @@ ENVIRONMENT = {
 # quarters of the time that `import tensorflow` takes.
 UNWANTED = {"PYTHONDONTWRITEBYTECODE"}
 SLOWEST = 10
+FAILURES = 10  # of a suite, that are shown at the end
+FAILURE_LENGTH = 300
+ANY = "any"
 
 
 @dataclasses.dataclass
@@ -58,7 +63,7 @@ class Suite:
     report: str  # glob of the JUnit files or the text that the last step leaves
     count: object  # a function from the path of a report to a Count
     in_default: bool = True
-    track: str = ""  # one suite of each runs at a time
+    track: str = ""  # one suite of each runs at a time; those of ANY are for tracks with nothing left
     alone: bool = False  # nothing runs beside it
 
 
@@ -136,15 +141,25 @@ def has_spark(path):
 
 
 def python_suites():
-    """What runs on Spark, in halves that take about the same time, and beside it what does not."""
+    """What runs on Spark, and what does not; of both, what belongs together and takes minutes is a suite of its own."""
     paths = sorted(glob.glob(os.path.join(ROOT, "tests", "python", "test_*.py")))
+
+    def named(*names):
+        return [path for path in paths if os.path.basename(path).startswith(tuple(f"test_{name}" for name in names))]
+
     on_spark = [path for path in paths if has_spark(path)]
-    feed = [path for path in on_spark if os.path.basename(path).startswith("test_feed")]
-    return [
-        pytest_suite("python", ".venv", tests=[path for path in paths if path not in on_spark], track="python"),
-        pytest_suite("python-cluster", ".venv", tests=[path for path in on_spark if path not in feed], track="cluster"),
-        pytest_suite("python-feed", ".venv", tests=feed),
-    ]
+    parts = {
+        "docs": ("python", named("docs")),
+        "feed": ("feed", [path for path in named("feed") if path in on_spark]),
+        "pipeline": (ANY, named("pipeline", "table")),
+        "model": (ANY, named("train", "infer", "native")),
+        "keras": (ANY, named("keras")),
+    }
+    rest = [path for path in paths if not any(path in tests for _, tests in parts.values())]
+    parts["cluster"] = ("cluster", [path for path in rest if path in on_spark])
+    named_suites = [(f"python-{name}", *part) for name, part in parts.items()]
+    named_suites.append(("python", "python", [path for path in rest if path not in on_spark]))
+    return [pytest_suite(name, ".venv", tests=tests, track=track) for name, track, tests in named_suites]
 
 
 def text_suite(name, steps, in_default=True, alone=False):
@@ -154,6 +169,10 @@ def text_suite(name, steps, in_default=True, alone=False):
 
 # What may differ between the lines of Spark.
 ON_SPARK = tuple(f"tests/python/test_{name}*.py" for name in ("cluster", "feed", "pipeline", "table"))
+
+
+# What knows of Keras's own inside, which differs between its versions: tests that take long are for each of them, too.
+ON_KERAS = ("tests/python/test_keras.py", "tests/python/test_native.py")
 
 
 # Where the libraries of a program can be those with sanitizers.
@@ -176,6 +195,7 @@ def all_suites():
     oldest = [["scripts/setup-python", "build/venv-oldest", "requirements-oldest.txt", "11", "12"]]
     spark35 = [["scripts/setup-python", "build/venv-spark35", "requirements-spark35.txt", "11", "11"]]
     fuzz_seconds = os.environ.get("FUZZ_SECONDS", "600")
+    only_long = ["TFOS_TEST_LONG=only"]
     storms = ["TFOS_TEST_LONG=all", f"TFOS_STORMS={os.environ.get('TFOS_STORMS', '20')}"]
     storm_test = ("tests/python/test_feed_storm.py",)
     return [
@@ -187,8 +207,9 @@ def all_suites():
         Suite("java", maven, "build/jvm/surefire-reports/TEST-*.xml", count_junit, track="feed"),
         # The rest of the matrix, for --all: one line for each further version of TensorFlow or Spark.
         ctest_suite("c-tsan-all", "tsan", in_default=False),
-        pytest_suite("python-long", ".venv", in_default=False, variables=["TFOS_TEST_LONG=only"]),
+        pytest_suite("python-long", ".venv", in_default=False, variables=only_long),
         pytest_suite("python-oldest-tensorflow", "build/venv-oldest", oldest, False, track="cluster"),
+        pytest_suite("python-oldest-keras", "build/venv-oldest", oldest, False, ON_KERAS, only_long, track="cluster"),
         pytest_suite("python-spark35", "build/venv-spark35", spark35, False, ON_SPARK, ["TFOS_TEST_LONG=all"]),
         pytest_suite("python-storms", ".venv", in_default=False, tests=storm_test, variables=storms),
         pytest_suite("python-asan", ".venv", sanitized, False, ON_LANES, ["TFOS_TEST_SANITIZED=build/asan/src"]),
@@ -273,6 +294,14 @@ def choose_suites(arguments):
     return [suite for suite in suites if suite.in_default or arguments.all]
 
 
+def each_of(suites, waiting):
+    """The suites of a track, then those that are left of what is for any."""
+    yield from suites
+    with contextlib.suppress(IndexError):
+        while True:
+            yield waiting.popleft()
+
+
 def run_track(suites, results):
     for suite in suites:
         start = time.monotonic()
@@ -297,9 +326,10 @@ def run_all(suites):
     """The tracks side by side, then those that need the machine for themselves."""
     results = []
     beside = [suite for suite in suites if not suite.alone]
-    names = dict.fromkeys(suite.track for suite in beside)
-    tracks = [[suite for suite in beside if suite.track == name] for name in names]
-    if len(tracks) > 1:
+    waiting = collections.deque(suite for suite in beside if suite.track == ANY)
+    names = dict.fromkeys(suite.track for suite in beside if suite.track != ANY) or [ANY]
+    tracks = [each_of([suite for suite in beside if suite.track == name != ANY], waiting) for name in names]
+    if len(beside) > 1:
         log = os.path.join(REPORTS, "preparation.txt")
         open(log, "wb").close()
         run_side_by_side(prepare, [(steps, log) for steps in PREPARATION])
@@ -324,12 +354,37 @@ def print_slowest(results):
         print(f"{seconds:6.1f} s   {name}")
 
 
+def failures_of(suite):
+    """(name, where and what) of each test that failed, by the JUnit files of a suite."""
+    for path in glob.glob(os.path.join(ROOT, suite.report)):
+        with contextlib.suppress(ElementTree.ParseError):
+            for case in ElementTree.parse(path).iter("testcase"):
+                name = f"{case.get('classname', '').rpartition('.')[2]} {case.get('name')}"
+                in_program = re.findall(r"^\[  FAILED  \] (?!\d+ test)(\S+)", case.findtext("system-out") or "", re.M)
+                yield from ((f"{name} {test}", "") for test in dict.fromkeys(in_program))
+                problems = [] if in_program else [*case.iter("failure"), *case.iter("error")]
+                for problem in problems:
+                    where = (problem.text or "").strip().rpartition("\n")[2]
+                    yield name, f"{where}: {(problem.get('message') or '').partition(chr(10))[0]}"
+
+
+def print_failures(results):
+    """What failed, in few lines: the end of a record is often all that is kept of it."""
+    for suite, count, _ in results:
+        found = list(failures_of(suite)) if count.failed and suite.report.endswith(".xml") else []
+        for name, what in found[:FAILURES]:
+            print(f"failed: {suite.name}: {name} {what}"[:FAILURE_LENGTH].rstrip())
+        if count.failed > len(found[:FAILURES]):
+            print(f"failed: {suite.name}: {count.failed} in all, see {os.path.join(REPORTS, suite.name)}.txt")
+
+
 def print_summary(results):
     print()
     for suite, count, seconds in results:
         skipped = f", {count.skipped} skipped" if count.skipped else ""
         mark = "ok    " if count.failed == 0 else "FAILED"
         print(f"{mark} {suite.name:26} {seconds:6.1f} s   {count.passed} passed, {count.failed} failed{skipped}")
+    print_failures(results)
     total = sum((count for _, count, _ in results), Count())
     with open(os.path.join(REPORTS, "total.txt"), "w", encoding="utf-8") as file:
         print(f"{total.passed} passed, {total.failed} failed", file=file)

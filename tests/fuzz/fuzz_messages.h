@@ -26,9 +26,9 @@ typedef struct decoded {
 static inline tfos_status decode_row(tfos__decoder *decoder, span record)
 {
     tfos_error error = {0};
-    uint8_t *exact = malloc(record.bytes + 8); /* the slack that a decoder is promised, and not a byte more */
+    uint8_t *exact = malloc(record.bytes + TFOS__RECORD_SLACK_BYTES); /* what a decoder is promised, not a byte more */
     require(exact != NULL, "no memory");
-    memset(exact + record.bytes, 0xEE, 8);
+    memset(exact + record.bytes, 0xEE, TFOS__RECORD_SLACK_BYTES);
     memcpy(exact, record.at, record.bytes);
     int64_t before = tfos__decoder_rows(decoder);
     tfos_status status = tfos__decoder_row(decoder, exact, record.bytes, &error);
@@ -38,7 +38,7 @@ static inline tfos_status decode_row(tfos__decoder *decoder, span record)
     return status;
 }
 
-static inline decoded decode(const tfos_schema *schema, const span *records, size_t count)
+static inline decoded decode(const tfos_schema *schema, const span *records, size_t count, bool narrow)
 {
     decoded result = {0};
     tfos__decoder *decoder = NULL;
@@ -48,6 +48,9 @@ static inline decoded decode(const tfos_schema *schema, const span *records, siz
                 tfos__encoder_new(schema, &encoder, NULL) == TFOS_OK &&
                 tfos__decoder_begin(decoder, batch, (int64_t)count, NULL) == TFOS_OK,
             "no memory");
+    if (narrow) {
+        tfos__decoder_narrow(decoder);
+    }
     for (size_t i = 0; i < count; i++) {
         result.status[i] = decode_row(decoder, records[i]);
     }
@@ -84,12 +87,12 @@ static inline decoded check_record(const tfos_schema *schema, span record)
 {
     bool sequence = tfos_schema_kind(schema) == TFOS_RECORD_SEQUENCE;
     bool valid = is_valid(record.at, record.bytes, sequence);
-    decoded first = decode(schema, &record, 1);
+    decoded first = decode(schema, &record, 1, false);
     require(!valid || first.status[0] != TFOS_CORRUPT, "a message that verifies does not parse");
     if (first.status[0] == TFOS_OK) {
         span encoded = {first.encoded.data, first.encoded.size};
         require(is_valid(encoded.at, encoded.bytes, sequence), "what was encoded is no message");
-        decoded again = decode(schema, &encoded, 1);
+        decoded again = decode(schema, &encoded, 1, false);
         require(again.status[0] == TFOS_OK, "what was encoded cannot be decoded");
         require(same(&again.shown, &first.shown), "what was encoded reads as something else");
         require(same(&again.encoded, &first.encoded), "what was encoded is encoded differently");
@@ -105,7 +108,10 @@ static inline void check_pair(const tfos_schema *schema, span left, span right)
     const bool is_left[MOST_RECORDS] = {true, false, false, true, true, false};
     decoded first = check_record(schema, left);
     decoded second = check_record(schema, right);
-    decoded all = decode(schema, records, MOST_RECORDS);
+    decoded all = decode(schema, records, MOST_RECORDS, false);
+    decoded narrow = decode(schema, records, MOST_RECORDS, true);
+    require(same(&narrow.shown, &all.shown), "processors of different kinds read different rows");
+    free_decoded(&narrow);
     tfos__buffer expected = {0};
     for (size_t i = 0; i < MOST_RECORDS; i++) {
         const decoded *alone = is_left[i] ? &first : &second;

@@ -51,6 +51,18 @@ static void check_specs(const tfos__tensor_specs *specs)
     }
 }
 
+/* A layer is found, or is not, or the graph does not parse as far as that is asked of it. */
+static void check_layer(const tfos__saved_model *model, const tfos__signature *signature, const char *layer)
+{
+    tfos__layer_search search;
+    tfos_error error = {0};
+    tfos_status status = tfos__saved_model_find_layer(model, signature, layer, &search, &error);
+    require(status == TFOS_OK || error.message[0] != '\0', "a layer that is not found without a message");
+    require(status != TFOS_OK || search.count == signature->outputs.count, "an output that was not looked at");
+    require(search.output == NULL || search.fits == 1, "a layer that makes several outputs");
+    tfos__layer_search_reset(&search);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     model_file file = {data, bytes};
@@ -72,6 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         require(tfos__saved_model_signature(model, name, &found, NULL) == TFOS_OK, "a signature that is not found");
         check_specs(&found->inputs);
         check_specs(&found->outputs);
+        check_layer(model, found, "digit");
+        check_layer(model, found, "dense_1");
     }
     for (size_t i = 0; i < model->op_count; i++) {
         require(tfos__saved_model_has_op(model, model->ops[i]), "an op that is not found");

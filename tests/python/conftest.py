@@ -4,6 +4,7 @@ import base64
 import importlib.util
 import math
 import os
+import signal
 import struct
 import sys
 
@@ -13,6 +14,10 @@ import pytest
 VECTORS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "vectors")
 sys.path.insert(0, VECTORS)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# A shell that runs tests in the background has them ignore Ctrl-C, and all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The environments of the matrix have TensorFlow, Spark or both.
 ON_SPARK = ["test_cluster*.py", "test_feed*.py", "test_pipeline*.py", "test_table*.py"]
@@ -102,6 +107,40 @@ def same(found, expected):
     if isinstance(found, float):
         return math.isnan(found) and math.isnan(expected) or struct.pack("<d", found) == struct.pack("<d", expected)
     return found == expected
+
+
+@pytest.fixture(scope="session")
+def double_op(tmp_path_factory):
+    """A library with an op, and the op, which a process can load only once. See ops.py."""
+    import ops
+    import tensorflow as tf
+
+    library = ops.build(tmp_path_factory.mktemp("ops"))
+    return library, tf.load_op_library(library).tfos_test_double
+
+
+@pytest.fixture(scope="session")
+def doubling(tmp_path_factory, double_op):
+    """A model that is none without the library of its op: x, a whole number, → y. Its folder, and the library."""
+    import tensorflow as tf
+
+    folder = str(tmp_path_factory.mktemp("models") / "doubling")
+    library, double = double_op
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "x")])
+    def predict(x):
+        return {"y": tf.ensure_shape(double(x), [None])}
+
+    tf.saved_model.save(tf.Module(), folder, signatures=predict)
+    return folder, library
+
+
+@pytest.fixture(scope="session")
+def trainables(tmp_path_factory):
+    """A folder of models to be trained, and of rows for them."""
+    import trainables
+
+    return trainables.write(tmp_path_factory.mktemp("trainables"))
 
 
 @pytest.fixture

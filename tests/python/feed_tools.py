@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 from tensorflowonspark import _native, records
 
@@ -193,10 +192,3 @@ def batches_of(rows):
         batch = encoder.take()
         if batch is not None:
             yield batch
-
-
-def wait_for(predicate, seconds=SECONDS):
-    end = time.monotonic() + seconds
-    while not predicate():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -12,8 +12,9 @@ import numpy as np
 
 tf = None  # until a package is loaded: who only wants the names needs no TensorFlow
 
-NAMES = ("adam", "steps", "embedding", "two", "mask", "weighted", "accumulate slices", "overflow")
-MORE = ("sgd", "clip", "decay", "ema", "eager", "sum", "accumulation", "mask before the end", "masking", "weights")
+NAMES = ("adam", "embedding", "mask", "accumulate slices")
+MORE = ("steps", "two", "weighted", "overflow")
+MORE += ("sgd", "clip", "decay", "ema", "eager", "sum", "accumulation", "mask before the end", "masking", "weights")
 MORE += ("weighted mask", "class weight", "outputs", "own", "jit", "half", "accumulate eagerly", "accumulate steps")
 MORE += ("accumulate", "accumulate overflow", "accumulate sum", "accumulate two")
 ONLY_KERAS_3 = ("steps", "accumulation", "accumulate steps", "weighted")

@@ -65,9 +65,10 @@ def data_files(folder):
 
 
 @contextlib.contextmanager
-def spark_context(master, folder, executors=None, conf=()):
-    """A context of this process; waits until `executors` are there. The first one's JVM and folders serve them all."""
-    variables = environment(folder)
+def spark_context(master, folder, executors=None, conf=(), python=None):
+    """A context of this process, with the Python of its executors; waits until `executors` are there. The first one's
+    JVM and folders serve them all."""
+    variables = environment(folder) | ({"PYSPARK_PYTHON": python} if python else {})
     if pyspark.SparkContext._gateway is not None:
         variables = {name: value for name, value in variables.items() if name not in FOLDERS}
     os.environ.update(variables)
@@ -82,6 +83,8 @@ def spark_context(master, folder, executors=None, conf=()):
         yield sc
     finally:
         sc.stop()
+        for key in dict(conf):  # what the first context was started with would be every later one's, too
+            sc._jvm.java.lang.System.clearProperty(key)
 
 
 @contextlib.contextmanager
@@ -121,6 +124,31 @@ def read_bytes(sc, action):
     tracker, store = sc.statusTracker(), sc._jsc.sc().statusStore()
     stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}
     return sum(store.lastStageAttempt(stage).inputBytes() for stage in stages)
+
+
+def stages_of(spark):
+    """What Spark tells of all stages so far."""
+    context = spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
+    nothing = context._gateway.new_array(context._jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, nothing, context._jvm.java.util.ArrayList())
+    return [stages.apply(i) for i in range(stages.size())]
+
+
+def counted(spark):
+    """How many rows were fed so far (from columns, from rows), as Spark shows it with its stages."""
+    total = {"rows fed from columns": 0, "rows fed from rows": 0}
+    for stage in stages_of(spark):
+        updates = stage.accumulatorUpdates()
+        for k in range(updates.size()):
+            if updates.apply(k).name() in total:
+                total[updates.apply(k).name()] += int(updates.apply(k).value())
+    return tuple(total.values())
+
+
+def executors_of(spark):
+    """Where executors listen. One that takes the place of another listens elsewhere."""
+    return set(spark._jsc.sc().getExecutorMemoryStatus().keySet().mkString(" ").split())
 
 
 def marked_processes(name=""):
@@ -190,10 +218,10 @@ def start_program(folder, text, *arguments, launch=(sys.executable,), variables=
     )
 
 
-def run_program(folder, text, *arguments, **options):
+def run_program(folder, text, *arguments, seconds=120, **options):
     """Runs a driver to its end. Returns its exit code, stdout and stderr."""
     process = start_program(folder, text, *arguments, **options)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=seconds)
     return process.returncode, out, err
 
 

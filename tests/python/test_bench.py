@@ -100,8 +100,19 @@ def test_quick_run_of_tensorflow():
     for work in ("record dataset A, 2 threads", "record dataset B, 1 thread"):
         (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
         assert line.count("rec/s") == 2 and " × (" in line, line
-    (line, *_) = [line for line in result.stdout.split("\n") if line.startswith("TFModel, against predict_batch_udf")]
-    assert line.count("rows/s") == 2, line
+    compared = {
+        "TFModel, against predict_batch_udf": "rows/s",
+        "TFModel, against Spark's pass over the rows": "rows/s",
+        "… rows of a processor second, against a bare loop in C": "rows/s",
+        "training steps, against Keras fit": "steps/s",
+        "training steps, against a bare TF_SessionRun loop": "steps/s",
+    }
+    for work, unit in compared.items():
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert re.search(rf"  [\d.]+ [kM]? ?{unit}  +[\d.]+ [kM]? ?{unit}  +[\d.]+ ×", line), line
+    for work in ("MNIST job, two nodes, without", "MNIST job, two nodes, a Keras", "… Spark alone", "… the export"):
+        (line, *_) = [line for line in result.stdout.split("\n") if line.startswith(work)]
+        assert re.search(r"  \d+\.\d s", line), line
 
 
 def test_unknown_section_and_saving_a_quick_run_are_refused():

@@ -69,8 +69,16 @@ DRIVER = (
 )
 
 
-SOME = [("local[2]", mode, how) for mode in ("SPARK", "TENSORFLOW") for how in ("thread", "session", "kill")]
-SOME += [("local-cluster[2,1,1024]", mode, "thread") for mode in ("SPARK", "TENSORFLOW")]
+SOME = [
+    ("local[2]", "SPARK", "session"),
+    ("local[2]", "TENSORFLOW", "kill"),
+    ("local-cluster[2,1,1024]", "SPARK", "thread"),
+    pytest.param("local[2]", "SPARK", "kill", marks=pytest.mark.long),
+    pytest.param("local[2]", "SPARK", "thread", marks=pytest.mark.long),
+    pytest.param("local[2]", "TENSORFLOW", "session", marks=pytest.mark.long),
+    pytest.param("local[2]", "TENSORFLOW", "thread", marks=pytest.mark.long),
+    pytest.param("local-cluster[2,1,1024]", "TENSORFLOW", "thread", marks=pytest.mark.long),
+]
 
 
 @pytest.mark.parametrize("master, mode, how", SOME)

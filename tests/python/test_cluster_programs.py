@@ -90,6 +90,7 @@ def test_functions_typed_into_a_session(tmp_path, flags):
     check_output(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.long
 def test_spark_connect_is_refused(tmp_path):
     """Whatever a program with a Connect session has, it is told what to do instead."""
     for name in ("grpc", "grpc_status", "pandas", "zstandard"):

@@ -10,8 +10,10 @@ import urllib.request
 
 import pytest
 import spark_tools
+from pyspark.sql import SparkSession
 from spark_tools import Answers, marked_processes, node_processes, spark_context, wait_for
-from tensorflowonspark import TFCluster
+from tensorflowonspark import TFCluster, TFParallel
+from tensorflowonspark.pipeline import TFModel
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -99,7 +101,8 @@ def test_exports_of_the_chief_alone(sc, tmp_path):
 
 
 def test_models_of_tf_keras_are_saved_as_programs_know_them(sc, answers, tmp_path):
-    """The signature has the names of layers, by which programs ask for outputs, and the model can be loaded again."""
+    """The signature has the names of layers, by which programs ask for outputs, and the model can be loaded again; and
+    rows can be put through it by these names."""
     pytest.importorskip("tf_keras")
     folder = str(tmp_path / "model")
 
@@ -125,10 +128,16 @@ def test_models_of_tf_keras_are_saved_as_programs_know_them(sc, answers, tmp_pat
             served = serve(conv2d_input=tf.constant(images))["dense_1"]
             again = tf_keras.models.load_model(path).predict(images, verbose=0)
             found += [np.allclose(served, expected, atol=1e-5), np.allclose(again, expected, atol=1e-5)]
-        return found
+        return [found, images.reshape(5, -1).tolist(), expected.tolist()]
 
     TFCluster.run(sc, answers.program(look), folder, 1, 0, master_node="chief").shutdown(timeout=120)
-    assert answers.read() == [[True] * 4]
+    [(found, images, expected)] = answers.read()
+    assert found == [True] * 4
+    rows = SparkSession(sc).createDataFrame(list(enumerate(images)), "id long, image array<float>")
+    model = TFModel({}).setExportDir(folder).setInputMapping({"image": "conv2d_input"})
+    predicted = model.setOutputMapping({"dense_1": "digit"}).setKeepCols(["id"]).transform(rows).collect()
+    by_id = [row["digit"] for row in sorted(predicted, key=lambda row: row["id"])]
+    assert by_id == [pytest.approx(digit, abs=1e-5) for digit in expected]
 
 
 # A program that has used TensorFlow, and notes when its exit handlers were called.
@@ -198,3 +207,24 @@ def test_tensorboard_beside_the_chief(sc, tmp_path):
     flag.write_text("")
     cluster.shutdown(timeout=60)
     assert not marked_processes("tensorboard.main")
+
+
+def test_inference_in_parallel(sc, answers, tmp_path):
+    """As release 2.2.5 does it without a cluster: each program loads the model and takes its share of what there is."""
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    def predict(x):
+        return {"y": 2 * x}
+
+    tf.saved_model.save(tf.Module(), str(tmp_path / "model"), signatures=predict)
+
+    def main(args, ctx):
+        import tensorflow as tf
+
+        model = tf.saved_model.load(args).signatures["serving_default"]
+        mine = tf.range(10.0)[ctx.executor_id :: ctx.num_workers]
+        return model(x=mine)["y"].numpy().tolist()
+
+    TFParallel.run(sc, answers.program(main), str(tmp_path / "model"), 2)
+    assert sorted(sum(answers.read(), [])) == list(range(0, 20, 2))

@@ -10,7 +10,7 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import SparkSession
 
 import spark_tools
-from spark_tools import Answers, node_processes, open_feed, spark_context, wait_for
+from spark_tools import Answers, counted, node_processes, open_feed, spark_context, wait_for
 from tensorflowonspark import TFCluster, attach
 
 pytestmark = pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)
@@ -84,21 +84,6 @@ def take_some_and_wait(args, ctx):
 def start(spark, answers, look, arguments):
     mode = TFCluster.InputMode.SPARK
     return TFCluster.run(spark.sparkContext, answers.program(look), arguments, 1, 0, input_mode=mode)
-
-
-def counted(spark):
-    """How many rows were fed so far (from columns, from rows), as Spark shows it with its stages."""
-    context = spark.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
-    nothing = context._gateway.new_array(context._jvm.double, 0)
-    stages = context._jsc.sc().statusStore().stageList(None, False, False, nothing, context._jvm.java.util.ArrayList())
-    total = {"rows fed from columns": 0, "rows fed from rows": 0}
-    for i in range(stages.size()):
-        updates = stages.apply(i).accumulatorUpdates()
-        for k in range(updates.size()):
-            if updates.apply(k).name() in total:
-                total[updates.apply(k).name()] += int(updates.apply(k).value())
-    return tuple(total.values())
 
 
 class Fed:
@@ -311,10 +296,17 @@ def test_vectors_are_fed_from_rows(spark, fed, tmp_path):
     ("column", "columns", "message"),
     [
         ("if(id = 9000, null, id)", {}, "the value is null: declare a default"),
-        ("if(id = 9000, null, concat('t', id))", {}, "the value is null: declare a default"),
+        pytest.param(
+            "if(id = 9000, null, concat('t', id))", {}, "the value is null: declare a default", marks=pytest.mark.long
+        ),
         ("array(1, if(id = 9000, null, 2))", {}, "a value of the list is null"),
         ("array_repeat(id, if(id = 9000, 2, 3))", {"shape": [3]}, r"expected a list of 3 values, as declared, found 2"),
-        ("if(id = 9000, 5000000000, id)", {"cast": "int32"}, "the value 5000000000 does not fit int32"),
+        pytest.param(
+            "if(id = 9000, 5000000000, id)",
+            {"cast": "int32"},
+            "the value 5000000000 does not fit int32",
+            marks=pytest.mark.long,
+        ),
         ("if(id = 9000, cast(X'ff' as string), 'a')", {}, "invalid UTF-8 at byte 0"),
     ],
 )
@@ -331,7 +323,14 @@ def test_a_bad_row_is_named_alike(spark, fed, setting, tmp_path, column, columns
     assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize("order", [("false", "true"), ("true", "false"), ("true", "true")])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("false", "true"),
+        pytest.param(("true", "false"), marks=pytest.mark.long),
+        pytest.param(("true", "true"), marks=pytest.mark.long),
+    ],
+)
 def test_a_second_attempt_goes_on_where_the_first_has_stopped(spark, setting, tmp_path, order):
     """Whichever of them had columns: rows come once, and in their order."""
     path, rows = str(tmp_path / "data"), 1_000_000

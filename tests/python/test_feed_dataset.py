@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-from feed_tools import SANITIZED, FedCluster, batches_of, wait_for  # noqa: E402
+from feed_tools import SANITIZED, SECONDS, FedCluster, batches_of  # noqa: E402
+from processes import wait_for  # noqa: E402
 from tensorflowonspark import records  # noqa: E402
 
 # What programs here begin with.
@@ -356,6 +357,9 @@ def test_a_dataset_that_waits_can_be_left_at_once(tmp_path):
     model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     pairs = dataset().map(lambda row: (row["x"], row["x"])).prefetch(2)
+    # What it makes of its step takes a second; an interrupt that comes meanwhile is not yet one of a wait.
+    none = tf.data.Dataset.from_generator(lambda: iter([([[0.0]],) * 2]), output_signature=pairs.element_spec)
+    model.fit(none, verbose=0)
     start = time.monotonic()
     found["interrupted fit"] = interrupted(lambda: model.fit(pairs, verbose=0))
     start = time.monotonic()
@@ -403,7 +407,7 @@ def test_the_wait_for_the_first_rows_is_explained(tmp_path):
     report(made("input", 4)["batches"])
     """
     with FedCluster(tmp_path, TENSORFLOW, program) as cluster:
-        wait_for(lambda: "waiting for the first rows of the queue 'input'" in cluster.output)
+        wait_for(lambda: "waiting for the first rows of the queue 'input'" in cluster.output, SECONDS)
         cluster.feed_all({"input": [[{"x": 1}]]})
         assert cluster.result() == [{"x": [1]}]
 
@@ -467,7 +471,7 @@ def test_native_workers_read_their_own_feed(tmp_path):
         assert cluster.result() == [499500, 1000]
 
 
-@pytest.mark.parametrize("first", ["tensorflow", "tensorflowonspark"])
+@pytest.mark.parametrize("first", ["tensorflow", pytest.param("tensorflowonspark", marks=pytest.mark.long)])
 def test_tls_beside_tensorflow(tmp_path, first):
     """TensorFlow brings a library for TLS of its own: ours works whichever was loaded first, and so does theirs."""
     script = f"""

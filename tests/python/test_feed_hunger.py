@@ -56,19 +56,17 @@ def data_of(sc, kind, sizes):
     return SparkSession(sc).createDataFrame(rdd.map(lambda row: (row,)), "x long") if kind == "DataFrame" else rdd
 
 
-@pytest.mark.parametrize("kind", ["RDD", "DataFrame"])
-@pytest.mark.parametrize(
-    ("workers", "sizes"),
-    [
-        (2, [0]),
-        (2, [1]),
-        (2, [999]),
-        (2, [10_000]),
-        (3, [0, 1, 999, 10_000]),
-        (4, [1, 0]),
-        (4, [3000]),
-    ],
-)
+CASES = [
+    ("DataFrame", 2, [1]),
+    ("RDD", 3, [0, 1, 999, 10_000]),
+    ("DataFrame", 4, [1, 0]),
+    ("RDD", 4, [3000]),
+]
+REST = [(kind, 2, [rows]) for kind in ("RDD", "DataFrame") for rows in (0, 999, 10_000)]
+REST += [("RDD", 2, [1]), ("DataFrame", 3, [0, 1, 999, 10_000]), ("RDD", 4, [1, 0]), ("DataFrame", 4, [3000])]
+
+
+@pytest.mark.parametrize("kind, workers, sizes", CASES + [pytest.param(*case, marks=pytest.mark.long) for case in REST])
 def test_rows_for_programs_that_wait(sc, tmp_path, kind, workers, sizes):
     """All programs are hungry before the first row comes. If there are rows for all, all get some."""
     answers = Answers(tmp_path / "answers")

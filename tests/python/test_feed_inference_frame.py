@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import ArrayType, FloatType, LongType, StructField, StructType
 
 import spark_tools
-from spark_tools import node_processes, spark_context, wait_for
+from spark_tools import counted, node_processes, spark_context, wait_for
 from tensorflowonspark import TFCluster
 from tensorflowonspark.TFCluster import TFClusterError
 
@@ -195,6 +195,20 @@ def test_results_can_be_written_and_joined(spark, tmp_path):
         results.write.parquet(str(tmp_path / "digits"))
         joined = spark.read.parquet(str(tmp_path / "digits")).join(results, ["id", "digit"])
         assert joined.groupBy("digit").count().orderBy("digit").collect() == [Row(i, 1000) for i in range(10)]
+
+
+def test_columns_of_files_are_taken_without_rows(spark, tmp_path):
+    """Unless some are kept: those wait as rows for their results."""
+    numbers(spark, 10_000).write.parquet(str(tmp_path / "numbers"))
+    frame = spark.read.parquet(str(tmp_path / "numbers"))
+    with running(spark, answering(lambda arrays: arrays["id"] * 2), 1) as cluster:
+        before = counted(spark)
+        found = cluster.inference(frame, schema="twice long", keep=[]).collect()
+        assert sorted(row.twice for row in found) == list(range(0, 20_000, 2))
+        assert counted(spark) == (before[0] + 10_000, before[1])
+        found = cluster.inference(frame, schema="twice long", keep=["half"]).collect()
+        assert sorted(found) == [Row(half=i / 2, twice=2 * i) for i in range(10_000)]
+        assert counted(spark) == (before[0] + 10_000, before[1])
 
 
 # ---- errors ----

@@ -31,7 +31,7 @@ ROWS, EPOCHS, BATCH = 6_000, 2, 64
 # Slots that feed, partitions, and what is fed.
 FEW, MANY = 1, 64
 CASES = [
-    pytest.param(1, MANY, "RDD", id="one slot, many partitions"),
+    pytest.param(1, MANY, "RDD", id="one slot, many partitions", marks=pytest.mark.long),
     pytest.param(2, FEW, "DataFrame", id="two slots, one partition"),
     pytest.param(1, FEW, "RDD", id="one slot, one partition", marks=pytest.mark.long),
     pytest.param(2, MANY, "DataFrame", id="two slots, many partitions", marks=pytest.mark.long),
@@ -155,7 +155,7 @@ def train_on_every_row(args, ctx):
     return [history, variables]
 
 
-@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("slots", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_every_row_is_trained_on_once(sc, tmp_path, slots):
     counts = UNEVEN
     rows = sc.parallelize(range(len(counts)), len(counts)).flatMap(

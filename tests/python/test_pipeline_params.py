@@ -41,6 +41,10 @@ OF_MODEL = {
     "SignatureDefKey": ("signature_def_key", None, "serving_default"),
     "TagSet": ("tag_set", None, "serve"),
 }
+ADDED_TO_MODEL = {
+    "KeepCols": ("keep_cols", [], ["id", "label"]),
+    "OpLibraries": ("op_libraries", [], ["/lib/ops.so"]),
+}
 ADDED = {
     "FeedTimeout": ("feed_timeout", 600.0, 5.0),
     "ValidationCol": ("validation_col", None, "held_out"),
@@ -99,9 +103,9 @@ def test_params_of_the_estimator(name):
     check_param(estimator(), name, *(OF_ESTIMATOR | ADDED)[name])
 
 
-@pytest.mark.parametrize("name", OF_MODEL)
+@pytest.mark.parametrize("name", [*OF_MODEL, *ADDED_TO_MODEL])
 def test_params_of_the_model(name):
-    check_param(TFModel({}), name, *OF_MODEL[name])
+    check_param(TFModel({}), name, *(OF_MODEL | ADDED_TO_MODEL)[name])
 
 
 def check_param(stage, name, param, default, other):
@@ -130,11 +134,14 @@ def test_nothing_can_be_set(name):
         ("InputMapping", {"a": 1}, r'"input_mapping".*a dict of names by names.*found \{\'a\': 1\}'),
         ("InputMode", 2, '"input_mode".*InputMode.TENSORFLOW or InputMode.SPARK; found 2'),
         ("FeedTimeout", "soon", '"feed_timeout".*soon'),
+        ("KeepCols", "id", '"keep_cols".*id'),
+        ("OpLibraries", [3], '"op_libraries".*3'),
     ],
 )
 def test_a_param_of_another_kind_is_refused(name, value, found):
+    stage = TFModel({}) if name in ADDED_TO_MODEL else estimator()
     with pytest.raises(TypeError, match=found):
-        getattr(estimator(), f"set{name}")(value)
+        getattr(stage, f"set{name}")(value)
 
 
 @pytest.mark.parametrize(("given", "found"), [({"train_fn": 3}, "train_fn"), ({"export_fn": "x"}, "export_fn")])
@@ -244,13 +251,16 @@ def test_models_of_one_fit_do_not_share_a_folder(monkeypatch):
 def test_the_model_hands_its_arguments_on(monkeypatch):
     calls = []
     stand_in = types.ModuleType("tensorflowonspark._model")
-    stand_in.transform = lambda *given: calls.append(given) or "predictions"
+    stand_in.transform = lambda *given, **how: calls.append((*given, how)) or "predictions"
     monkeypatch.setitem(sys.modules, stand_in.__name__, stand_in)
     monkeypatch.setattr(sys.modules["tensorflowonspark"], "_model", stand_in, raising=False)
     model = TFModel({"a": 1}).setExportDir("/export").setOutputMapping({"y": "z"})
     assert model.transform("rows") == "predictions"
-    [(rows, args)] = calls
+    [(rows, args, how)] = calls
     assert (rows, args.a, args.export_dir, args.output_mapping) == ("rows", 1, "/export", {"y": "z"})
+    assert how == {"lenient": True}
+    model.setInputMapping({"x": "image"}).transform("rows")
+    assert calls[-1][-1] == {"lenient": False}
 
 
 @pytest.mark.parametrize("args", [["--a"], Namespace(["--a"]), Namespace({"num_gpus": 0})])

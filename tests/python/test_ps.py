@@ -15,6 +15,8 @@ import pytest
 from conftest import VECTORS
 from test_cli import find_command
 
+import ops
+
 TFOS = find_command()
 SECONDS = 60
 UP = re.compile(r"^tfos: serving (\w+):(\d+) on (\S+) \(TensorFlow (\d+\.\d+\.\d+\S*)\)$", re.MULTILINE)
@@ -54,56 +56,6 @@ found["weights"] = weights.numpy().ravel().tolist()
 found["doubled"] = coordinator.schedule(tf.function(lambda: double(tf.constant(21)))).fetch()
 print(json.dumps(found, default=float))
 """
-
-# An op in plain C. The workers run it natively; the chief needs it to trace the function that calls it.
-OP = """
-#include <stddef.h>
-#include <stdint.h>
-typedef struct Builder Builder;
-typedef struct Context Context;
-typedef struct Tensor Tensor;
-typedef struct Status Status;
-Builder *TF_NewOpDefinitionBuilder(const char *);
-void TF_OpDefinitionBuilderAddInput(Builder *, const char *);
-void TF_OpDefinitionBuilderAddOutput(Builder *, const char *);
-void TF_RegisterOpDefinition(Builder *, Status *);
-void *TF_NewKernelBuilder(const char *, const char *, void *, void (*)(void *, Context *), void (*)(void *));
-void TF_RegisterKernelBuilder(const char *, void *, Status *);
-void TF_GetInput(Context *, int, Tensor **, Status *);
-Tensor *TF_AllocateOutput(Context *, int, int, const int64_t *, int, size_t, Status *);
-void *TF_TensorData(const Tensor *);
-void TF_DeleteTensor(Tensor *);
-Status *TF_NewStatus(void);
-void TF_DeleteStatus(Status *);
-
-static void compute(void *kernel, Context *context)
-{
-    Status *status = TF_NewStatus();
-    Tensor *in;
-    TF_GetInput(context, 0, &in, status);
-    Tensor *out = TF_AllocateOutput(context, 0, 3, NULL, 0, 4, status);
-    *(int32_t *)TF_TensorData(out) = 2 * *(int32_t *)TF_TensorData(in);
-    TF_DeleteTensor(in);
-    TF_DeleteTensor(out);
-    TF_DeleteStatus(status);
-}
-
-static void forget(void *kernel)
-{
-}
-
-__attribute__((constructor)) static void add(void)
-{
-    Status *status = TF_NewStatus();
-    Builder *op = TF_NewOpDefinitionBuilder("TfosTestDouble");
-    TF_OpDefinitionBuilderAddInput(op, "x: int32");
-    TF_OpDefinitionBuilderAddOutput(op, "y: int32");
-    TF_RegisterOpDefinition(op, status);
-    TF_RegisterKernelBuilder("double", TF_NewKernelBuilder("TfosTestDouble", "CPU", NULL, compute, forget), status);
-    TF_DeleteStatus(status);
-}
-"""
-
 
 def reserve_port():
     """A port that the system hands to nobody for a minute, and that a server may take at once."""
@@ -213,13 +165,7 @@ def check_training(found, workers):
 
 @pytest.fixture(scope="module")
 def op_library(tmp_path_factory):
-    import tensorflow as tf
-
-    folder = tmp_path_factory.mktemp("ops")
-    (folder / "double.c").write_text(OP)
-    command = ["cc", "-shared", "-fPIC", "double.c", "-o", "double.so", *tf.sysconfig.get_link_flags()]
-    subprocess.run(command, cwd=folder, check=True)
-    return str(folder / "double.so")
+    return ops.build(tmp_path_factory.mktemp("ops"))
 
 
 def test_asynchronous_training(start, op_library):
@@ -332,3 +278,24 @@ def test_server_def_is_what_tensorflow_makes():
         config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads) if threads else None
         expected = server_lib._make_server_def(vector["cluster"], vector["job"], vector["task"], "grpc", config)
         assert tf.train.ServerDef.FromString(base64.b64decode(vector["message"])) == expected
+
+
+# ---- where TensorFlow is
+
+
+def run_tensorflow(*arguments, code=0):
+    command = [TFOS, "tensorflow", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment())
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def test_tensorflow_is_found(tmp_path):
+    path = run_tensorflow("--python", sys.executable).stdout
+    assert path.endswith("/tensorflow/libtensorflow_cc.so.2\n") and os.path.isfile(path.strip())
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    result = run_tensorflow("--python", tmp_path / "bare" / "bin" / "python", code=3)
+    assert "TensorFlow was not found" in result.stderr and str(tmp_path / "bare") in result.stderr
+    assert result.stdout == ""
+    assert "found no program '/no/python'" in run_tensorflow("--python", "/no/python", code=3).stderr
+    assert "takes options only" in run_tensorflow("here", code=2).stderr

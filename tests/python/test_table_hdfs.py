@@ -6,13 +6,15 @@ import time
 
 import pytest
 from hadoop_tools import hdfs
+from processes import wait_for
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import spark_tools
 import tensorflowonspark
-from spark_tools import read_bytes, spark_context
+from spark_tools import ROOT, marked_processes, read_bytes, spark_context
 from tensorflowonspark import dfutil
+from tensorflowonspark.pipeline import TFModel
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings(*spark_tools.SPARK_WARNINGS)]
 
@@ -78,6 +80,40 @@ def first_line(action):
     error = raised.value
     text = error.java_exception.toString() if hasattr(error, "java_exception") else str(error)
     return text.strip().splitlines()[0]
+
+
+# ---- models ----
+
+
+def test_a_model(spark, files, path):
+    """Whose folder has no scheme. Executors copy it, once, and notice when it is another one."""
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    system = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
+
+    def put():
+        system.delete(hadoop.Path(path), True)
+        system.copyFromLocalFile(
+            hadoop.Path(f"file://{ROOT}/tests/vectors/tensorflow/saved_model/plain"), hadoop.Path(path)
+        )
+
+    put()
+    spark.conf.set("spark.tfos.model.idle_ms", "500")
+    frame = spark.range(0, 100, 1, 4).selectExpr("array(float(id), 1f) as a")
+    found = TFModel({}).setExportDir(path).setSignatureDefKey("three").transform(frame)
+    assert sorted(row["sum"] for row in found.collect()) == [float(number + 1) for number in range(100)]
+    wait_for(lambda: not marked_processes("tfos model"), 10)
+    assert found.count() == 100  # of the copy
+    wait_for(lambda: not marked_processes("tfos model"), 10)
+    put()
+    assert "the model was replaced after transform() was called" in failure_of(found)
+    again = TFModel({}).setExportDir(files.address + path).setSignatureDefKey("three").transform(frame)
+    assert again.count() == 100
+
+
+def failure_of(frame):
+    with pytest.raises(Exception) as raised:
+        frame.collect()
+    return str(raised.value)
 
 
 # ---- there and back ----

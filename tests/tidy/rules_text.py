@@ -7,7 +7,7 @@ import subprocess
 
 # Before the bar: libtfos.so, which enters processes of others. Behind it: the command tfos alone, with an event loop.
 LIBRARY_ROOMS = ["base", "column", "fs", "record", "net", "feed", "collective", "tensorflow", "driver"]
-COMMAND_ROOMS = ["service", "coordinator", "node", "inference", "cli"]
+COMMAND_ROOMS = ["service", "coordinator", "node", "inference", "training", "cli"]
 ROOMS = LIBRARY_ROOMS + COMMAND_ROOMS
 MAX_COLUMNS = 120
 MAX_LINES = 700

@@ -12,12 +12,12 @@
 #include "record/decode.h"
 #include "record/encode.h"
 
-/* A copy with exactly the eight bytes behind it that a decoder may read. */
+/* A copy with exactly the bytes behind it that a decoder may read. */
 static uint8_t *with_slack(helper_bytes record)
 {
-    uint8_t *copy = malloc(record.count + 8);
+    uint8_t *copy = malloc(record.count + TFOS__RECORD_SLACK_BYTES);
     assert_non_null(copy);
-    memset(copy, 0xEE, record.count + 8);
+    memset(copy, 0xEE, record.count + TFOS__RECORD_SLACK_BYTES);
     if (record.count > 0) {
         memcpy(copy, record.data, record.count);
     }
@@ -29,7 +29,7 @@ static void put_text(tfos__buffer *text, const char *more)
     assert_int_equal(tfos__buffer_append(text, more, strlen(more), NULL), TFOS_OK);
 }
 
-const char *helper_decode(const char *schema_json, const helper_bytes *records, size_t count)
+static const char *decode(const char *schema_json, const helper_bytes *records, size_t count, bool narrow)
 {
     tfos_schema *schema = helper_schema(schema_json);
     tfos__decoder *decoder = NULL;
@@ -37,6 +37,9 @@ const char *helper_decode(const char *schema_json, const helper_bytes *records, 
     tfos__buffer text = {0};
     assert_int_equal(tfos__batch_new(schema, &batch, NULL), TFOS_OK);
     assert_int_equal(tfos__decoder_new(schema, &decoder, NULL), TFOS_OK);
+    if (narrow) {
+        tfos__decoder_narrow(decoder);
+    }
     assert_int_equal(tfos__decoder_begin(decoder, batch, (int64_t)count, NULL), TFOS_OK);
     for (size_t i = 0; i < count; i++) {
         uint8_t *record = with_slack(records[i]);
@@ -59,6 +62,13 @@ const char *helper_decode(const char *schema_json, const helper_bytes *records, 
     tfos_batch_free(batch);
     tfos_schema_free(schema);
     return shown;
+}
+
+const char *helper_decode(const char *schema_json, const helper_bytes *records, size_t count)
+{
+    const char *text = decode(schema_json, records, count, false);
+    helper_expect_text(decode(schema_json, records, count, true), text);
+    return text;
 }
 
 tfos_batch *helper_batch(const tfos_schema *schema, const helper_bytes *records, size_t count)

@@ -12,6 +12,7 @@ import tempfile
 
 import keras
 import tensorflow as tf
+import tf_keras
 from tensorflow.core.protobuf import saved_model_pb2
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tensorflow", "saved_model")
@@ -103,6 +104,10 @@ class Plain(tf.Module):
     def bytes_in(self, a):
         return {"sum": tf.reduce_sum(tf.cast(a, tf.int32), 1)}
 
+    @of(([None, None, 2], tf.float16), ([None], tf.bfloat16))
+    def halves(self, a, b):
+        return {"same": tf.identity(a), "b": tf.identity(b)}
+
 
 def plain(folder):
     module = Plain()
@@ -114,6 +119,12 @@ class Sparse(tf.Module):
     @tf.function(input_signature=[tf.SparseTensorSpec([None, 5], tf.float32)])
     def predict(self, x):
         return {"sum": tf.sparse.reduce_sum(x, axis=1)}
+
+
+class Ragged(tf.Module):
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32)])
+    def predict(self, x):
+        return {"sum": tf.reduce_sum(x, axis=1)}
 
 
 class PyFunc(tf.Module):
@@ -132,6 +143,11 @@ def sparse(folder):
     tf.saved_model.save(module, folder, signatures=module.predict)
 
 
+def ragged(folder):
+    module = Ragged()
+    tf.saved_model.save(module, folder, signatures=module.predict)
+
+
 def py_func(folder):
     module = PyFunc()
     tf.saved_model.save(module, folder, signatures=module.predict)
@@ -145,6 +161,38 @@ def keras_3(folder):
     image = keras.Input([4], name="image")
     model = keras.Model(image, keras.layers.Dense(2, name="digit")(image))
     model.export(folder, verbose=False)
+
+
+def layers(folder):
+    """Outputs that are called output_0, …, of layers whose names are in the graph with numbers behind them: x_1 is the
+    scope of the layer x, and x_1_2 that of x_1. The layer y_1 makes no output."""
+    image = keras.Input([4], name="image")
+    shared = keras.layers.Dense(2, name="shared")
+    y = keras.layers.Dense(3, "relu", name="y")(image)
+    outputs = [
+        keras.layers.Dense(2, "softmax", name="digit")(keras.layers.Dense(3, name="y_1")(y)),
+        y,
+        keras.layers.Dense(2, name="x_1")(image),
+        keras.layers.Dense(2, name="x")(image),
+        shared(image),
+        shared(keras.layers.Rescaling(2.0)(image)),
+        keras.Sequential([keras.Input([3]), keras.layers.Dense(2, name="last")], name="head")(y),
+        keras.layers.Flatten(name="flat")(image),
+        image,
+    ]
+    keras.Model(image, outputs).export(folder, verbose=False)
+
+
+def layers_tf_keras(folder):
+    """The same where scopes have the names of layers."""
+    image = tf_keras.Input([4], name="image")
+    hidden = tf_keras.layers.Dense(3, name="dense")(image)
+    outputs = [
+        tf_keras.layers.Dense(2, name="other")(hidden),
+        tf_keras.layers.Dense(1, "sigmoid", name="dense_1")(hidden),
+        tf_keras.layers.Dropout(0.5, name="drop")(hidden),
+    ]
+    tf_keras.Model(image, outputs).export(folder)
 
 
 def old_style(folder):
@@ -214,7 +262,7 @@ def expected(path):
 
 def main():
     wanted = sys.argv[1:]
-    for make in (many, plain, sparse, py_func, no_signature, keras_3, old_style):
+    for make in (many, plain, sparse, ragged, py_func, no_signature, keras_3, layers, layers_tf_keras, old_style):
         if wanted and make.__name__ not in wanted:
             continue
         kept = os.path.join(HERE, make.__name__)

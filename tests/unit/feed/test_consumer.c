@@ -207,15 +207,18 @@ static void test_epochs_split(void **state)
     helper_feed_say(&feed, TFOS__PACKET_MARK, "input", 0);
     helper_feed_say(&feed, TFOS__PACKET_MARK, "input", 0); /* an epoch of no rows for us */
     assert_false(tfos_feed_ended(input));
+    assert_int_equal(tfos_feed_epochs(input), 1);
     helper_expect_status(input, &want, TFOS_END, NULL);
     helper_expect_status(input, &want, TFOS_END, NULL);
     helper_expect_status(input, &want, TFOS_CANCELLED, NULL);
+    assert_int_equal(tfos_feed_epochs(input), 3);
     helper_feed_say(&feed, TFOS__PACKET_END, "", 0);
     for (size_t i = 0; i < 3; i++) {
         helper_expect_status(input, &want, TFOS_END, NULL);
         helper_lane_close(&lanes[i]);
     }
     assert_true(tfos_feed_ended(input));
+    assert_int_equal(tfos_feed_epochs(input), 3);
     tfos_feed_close(input);
     helper_feed_close(&feed);
 }

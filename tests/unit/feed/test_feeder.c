@@ -277,7 +277,7 @@ static void test_a_program_that_has_finished(void **state)
     helper_cluster it;
     helper_cluster_open(&it, 2, "take:250", 50, NULL);
     uint64_t feed = helper_cluster_begin(&it, &usual);
-    helper_task task = {.feed = feed, .attempt = 1, .rows = 100000, .batch_rows = 100};
+    helper_task task = {.feed = feed, .attempt = 1, .rows = 5000000, .batch_rows = 1000}; /* more than lanes hold */
     helper_task_start(&task, &it);
     /* Both finish, and then nobody is left: the feed has ended, which is no failure. */
     assert_int_equal(helper_task_wait(&task, &it, FEW_MS, NULL, 0), HELPER_TASK_END);

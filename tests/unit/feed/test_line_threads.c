@@ -1,6 +1,7 @@
 /* A line between a task and a server: rows there and results back, whoever of the two is slow, fails or dies. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,6 +38,7 @@ typedef struct played {
     /* what became of it */
     tfos_status accepted;
     tfos_status ended;
+    atomic_long answered; /* rows that have their results */
     int64_t rows;
     int64_t batches;
     char order[64];
@@ -76,6 +78,7 @@ static tfos_status serve(played *self, tfos__line *line)
         tfos_batch_free(batch);
         status = tfos__line_answer(line, results, NULL);
         tfos_batch_free(results);
+        self->answered = (long)self->rows;
         if (status == TFOS_OK && self->fails_behind >= 0 && self->rows >= self->fails_behind) {
             tfos_error why;
             status = tfos__fail(&why, TFOS_MISMATCH, "the numbers have no end");
@@ -128,7 +131,8 @@ typedef struct task {
     int64_t rows; /* of its partition */
     int64_t row;  /* the next */
     int64_t results;
-    int64_t step; /* rows of a batch */
+    int64_t step;                 /* rows of a batch */
+    const played *until_answered; /* a server that is to have answered all rows before it hears that they are all */
     atomic_bool interrupted;
     tfos_pump *pump;
     tfos_schema *schema;
@@ -144,7 +148,13 @@ static tfos_status next_numbers(void *context, int64_t patience_ms, int64_t held
         *out = helper_numbers(self->schema, self->row, count);
     }
     self->row += count;
-    return self->row < self->rows ? TFOS_OK : TFOS_END;
+    if (self->until_answered == NULL || count > 0) {
+        return self->row < self->rows || self->until_answered != NULL ? TFOS_OK : TFOS_END;
+    }
+    while (self->until_answered->answered < self->rows) {
+        usleep(100);
+    }
+    return TFOS_END;
 }
 
 static bool is_interrupted(void *context)
@@ -230,6 +240,37 @@ static void test_each_row_has_its_result(void **state)
         /* Batches are as large as the server wants, whatever the task put together. */
         assert_int_equal(server.batches, (sizes[i] + BATCH_ROWS - 1) / BATCH_ROWS);
     }
+}
+
+static void pin(int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* A task that has all of its results says that its rows have ended, and leaves. With one processor for both, the server
+ * mostly gets to look when the task has done both. */
+static void test_a_task_that_leaves_with_its_last_word(void **state)
+{
+    cpu_set_t before;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    pin(sched_getcpu());
+    for (int i = 0; i < 100; i++) {
+        played server;
+        task one = {.rows = BATCH_ROWS, .step = BATCH_ROWS, .until_answered = &server};
+        tfos_error error = {0};
+        listen_for_tasks(&server);
+        begin(&server);
+        assert_int_equal(open_task(&one, &server, 7, &error), TFOS_OK);
+        assert_int_equal(work(&one, &error), TFOS_END);
+        leave(&one);
+        end(&server);
+        assert_int_equal(server.ended, TFOS_END);
+    }
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 /* Neither waits for the other when both lanes are full. */
@@ -454,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_row_has_its_result),
+        cmocka_unit_test(test_a_task_that_leaves_with_its_last_word),
         cmocka_unit_test(test_results_that_are_much_larger),
         cmocka_unit_test(test_results_that_are_too_many_to_keep),
         cmocka_unit_test(test_a_server_that_has_left),

@@ -9,6 +9,7 @@
 
 #include "helper_decode.h"
 #include "helper_text.h"
+#include "record/store.h"
 
 enum { MOST_ROWS = 400, MOST_FILES = 4 };
 
@@ -326,6 +327,146 @@ static void test_options_that_make_no_sense(void **state)
     reset_files(&all);
 }
 
+/* ---- epochs ---- */
+
+static tfos_reader *open_reader(const tfos_paths *paths, const tfos_read_options *options)
+{
+    tfos_reader *reader = NULL;
+    assert_int_equal(tfos_reader_open(paths, options, &reader, NULL), TFOS_OK);
+    return reader;
+}
+
+static tfos_batch *next_batch(tfos_reader *reader)
+{
+    tfos_batch *batch = NULL;
+    assert_int_equal(tfos_reader_next(reader, &batch, NULL), TFOS_OK);
+    return batch;
+}
+
+/* Whether a batch begins with the record of this number. */
+static void expect_first(const tfos_batch *batch, int number)
+{
+    const tfos_vector *rows = tfos_batch_column(batch, 0);
+    assert_int_equal(atoi((const char *)rows->data + rows->offsets[0]), number);
+}
+
+/* What a reader leaves, the next one fills: but not what somebody still has. */
+static void expect_epochs(void **state, int threads)
+{
+    files all = {0};
+    tfos_store *store = NULL;
+    add_file(state, &all, 150, TFOS_CODEC_NONE);
+    add_file(state, &all, 150, TFOS_CODEC_GZIP);
+    tfos_read_options options = exact_options(16, threads);
+    assert_int_equal(tfos_store_new(&store, NULL), TFOS_OK);
+    options.store = store;
+    tfos_reader *left = open_reader(&all.paths, &options); /* amid its data */
+    tfos_batch *held = next_batch(left);
+    tfos_reader_close(left);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        found result = read_numbers(&all.paths, &options);
+        assert_int_equal(result.status, TFOS_END);
+        expect_all(result.numbers, result.count, 300);
+        expect_first(held, 0);
+    }
+    tfos_reader *one = open_reader(&all.paths, &options);
+    tfos_reader *other = open_reader(&all.paths, &options);
+    tfos_store_free(store);
+    tfos_batch *first = next_batch(one);
+    tfos_batch_free(next_batch(other));
+    tfos_batch *second = next_batch(other);
+    expect_first(first, 0);
+    expect_first(second, 16);
+    tfos_reader_close(one);
+    tfos_reader_close(other);
+    tfos_batch_free(first);
+    tfos_batch_free(second);
+    tfos_batch_free(held);
+    reset_files(&all);
+}
+
+static void test_memory_of_readers_that_have_ended(void **state)
+{
+    expect_epochs(state, 0);
+    expect_epochs(state, 3);
+}
+
+/* Readers of other columns leave theirs beside it. */
+static void test_a_store_of_several_schemas(void **state)
+{
+    tfos_store *store = NULL;
+    const char *path = helper_path(state, "f");
+    helper_bytes record = EXAMPLE(helper_entry("a", INTS(1)), helper_entry("b", STRINGS("x")));
+    helper_to_file(path, JOIN(helper_frame(record), helper_frame(record)));
+    assert_int_equal(tfos_store_new(&store, NULL), TFOS_OK);
+    const char *const columns[] = {"a", "b"};
+    const char *const rows[] = {"{\"a\": 1}\n{\"a\": 1}\n", "{\"b\": \"x\"}\n{\"b\": \"x\"}\n"};
+    for (size_t i = 0; i < 6; i++) {
+        tfos_read_options options;
+        tfos_read_options_init(&options, sizeof options);
+        options.columns = &columns[i % 2];
+        options.column_count = 1;
+        options.store = store;
+        helper_expect_text(helper_read(path, &options).rows, rows[i % 2]);
+    }
+    tfos_store_free(store);
+    tfos_store_free(NULL);
+}
+
+static tfos__chunk *chunk_of(size_t bytes)
+{
+    tfos__chunk *chunk = calloc(1, sizeof *chunk);
+    assert_non_null(chunk);
+    assert_int_equal(tfos__buffer_reserve(&chunk->data, bytes, NULL), TFOS_OK);
+    return chunk;
+}
+
+static void test_what_a_store_keeps(void **state)
+{
+    (void)state;
+    enum { LARGE = 50 << 20, POOLED = 30 << 20 };
+    tfos_store *store = NULL;
+    tfos__batch_pool *pool = NULL;
+    tfos__batch_pool *again = NULL;
+    tfos_batch *batches[3];
+    tfos_schema *schema = helper_schema(FIELDS("a int64"));
+    assert_int_equal(tfos_store_new(&store, NULL), TFOS_OK);
+    assert_null(tfos__store_take_chunk(store));
+    tfos__chunk *small = chunk_of(1000);
+    tfos__store_give_chunk(store, small);
+    tfos__store_give_chunk(store, chunk_of(LARGE));
+    tfos__store_give_chunk(store, chunk_of(LARGE)); /* more than it keeps */
+    tfos__chunk *large = tfos__store_take_chunk(store);
+    assert_true(large->data.capacity >= LARGE);
+    assert_ptr_equal(tfos__store_take_chunk(store), small);
+    assert_null(tfos__store_take_chunk(store));
+    tfos__store_give_chunk(store, large);
+    tfos__store_give_chunk(NULL, small);
+    assert_int_equal(tfos__store_take_pool(store, schema, 8, &pool, NULL), TFOS_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tfos__batch_take(pool, &batches[i], NULL), TFOS_OK);
+        assert_int_equal(tfos__vector_reserve(tfos__batch_vector(batches[i], 0), POOLED / 8, NULL), TFOS_OK);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        tfos_batch_free(batches[i]);
+    }
+    tfos__store_give_pool(store, pool);
+    assert_int_equal(tfos__store_take_pool(store, schema, 8, &again, NULL), TFOS_OK);
+    assert_ptr_equal(again, pool);
+    size_t bytes = 0;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tfos__batch_take(pool, &batches[i], NULL), TFOS_OK);
+        bytes += tfos_batch_bytes(batches[i]);
+    }
+    assert_in_range(bytes, 2 * POOLED, 3 * POOLED - 1);
+    for (size_t i = 0; i < 3; i++) {
+        tfos_batch_free(batches[i]);
+    }
+    tfos__store_give_pool(store, pool);
+    tfos_store_free(store);
+    tfos_schema_free(schema);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)
 
 int main(void)
@@ -340,6 +481,9 @@ int main(void)
         IN_FOLDER(test_errors_know_the_place),
         IN_FOLDER(test_a_failure_comes_last),
         IN_FOLDER(test_options_that_make_no_sense),
+        IN_FOLDER(test_memory_of_readers_that_have_ended),
+        IN_FOLDER(test_a_store_of_several_schemas),
+        IN_FOLDER(test_what_a_store_keeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

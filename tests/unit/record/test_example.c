@@ -375,7 +375,7 @@ static void test_missing(void **state)
     (void)state;
     static const char missing[] =
         "!MISMATCH column 'x': expected a value, the feature is missing: declare the column as "
-        "nullable\n";
+        "nullable, or leave such records out\n";
     static const char *const types[] = {"x int64", "x float[3]", "x string[]", "x bool", "x binary"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         EXPECT_ROWS(FIELDS(types[i]), missing, EXAMPLE(E("y", INTS(1))));

@@ -60,7 +60,8 @@ static void test_empty_lists_and_features(void **state)
     EXPECT_ROWS(FIELDS("x list of int64 nullable"), "{\"x\": []}\n{\"x\": null}\n{\"x\": null}\n",
                 LISTS(FIELD(1, FIELD(1, helper_from_text("x")))), LISTS(nothing()), nothing());
     EXPECT_ROWS(FIELDS("x list of int64"),
-                "!MISMATCH column 'x': expected a value, the feature is missing: declare the column as nullable\n",
+                "!MISMATCH column 'x': expected a value, the feature is missing: declare the column as nullable, or "
+                "leave such records out\n",
                 CONTEXT(E("x", INTS(1))));
 }
 

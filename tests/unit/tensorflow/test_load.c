@@ -50,6 +50,32 @@ static void test_no_library(void **state)
     helper_expect_in(error.message, "is no TensorFlow library: it lacks TF_Version");
 }
 
+/* One that was built on a newer system than this. */
+static void test_too_new_for_this_system(void **state)
+{
+    tfos_error error = {0};
+    Dl_info info; /* of any library that needs the C library */
+    assert_int_not_equal(dladdr(dlsym(RTLD_DEFAULT, "_cmocka_run_group_tests"), &info), 0);
+    helper_bytes bytes = helper_of_file(info.dli_fname);
+    uint8_t *copy = malloc(bytes.count);
+    size_t found = 0;
+    assert_non_null(copy);
+    memcpy(copy, bytes.data, bytes.count);
+    for (size_t i = 0; i + 8 < bytes.count; i++) {
+        if (memcmp(copy + i, "GLIBC_2.", 8) == 0) {
+            copy[i + 6] = '9';
+            found++;
+        }
+    }
+    assert_int_not_equal(found, 0);
+    const char *path = helper_path(state, "libtensorflow_cc.so.2");
+    helper_to_file(path, (helper_bytes){copy, bytes.count});
+    free(copy);
+    assert_int_equal(load_from(path, &error), TFOS_MISSING_LIBRARY);
+    helper_expect_in(error.message, "version `GLIBC_9.");
+    helper_expect_in(error.message, "this machine's C library is older than the one that it was built for");
+}
+
 static void test_too_old(void **state)
 {
     tfos_error error = {0};
@@ -85,6 +111,12 @@ static void test_nowhere(void **state)
     helper_expect_in(error.message, "set TFOS_TENSORFLOW_LIB to libtensorflow_cc.so.2");
     helper_expect_in(error.message, "PYSPARK_PYTHON=/elsewhere/python");
     helper_expect_in(error.message, "ldconfig");
+    assert_null(strstr(error.message, "spark.tfos"));
+    char path[PATH_MAX];
+    setenv("TFOS_TENSORFLOW_SHIP", "never", 1);
+    assert_int_equal(tfos__tensorflow_locate(NULL, path, &error), TFOS_MISSING_LIBRARY);
+    helper_expect_in(error.message, "or let the driver bring its own (spark.tfos.tensorflow.ship=auto; it is 'never')");
+    unsetenv("TFOS_TENSORFLOW_SHIP");
 }
 
 /* ---- the real one ---- */
@@ -157,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_library, helper_setup, helper_teardown),
+        cmocka_unit_test_setup_teardown(test_too_new_for_this_system, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(test_too_old, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(test_not_complete, helper_setup, helper_teardown),
         cmocka_unit_test_setup_teardown(test_nowhere, helper_setup, helper_teardown),

@@ -1,7 +1,9 @@
 /* Models that run in the real TensorFlow of the tests' Python: values and shapes there and back, and what is refused.
  */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,13 +66,14 @@ static tfos_batch *batch_of(const char *schema, const char *rows)
     return batch;
 }
 
-static tfos_status run(const char *order, const char *schema, const char *rows, char **out, tfos_error *error)
+static tfos_status run(tfos__model *model, const char *order, const char *schema, const char *rows, char **out,
+                       tfos_error *error)
 {
     tfos__binding *binding = NULL;
     tfos_batch *results = NULL;
     tfos_batch *batch = batch_of(schema, rows);
-    tfos_status status = tfos__binding_new(tfos__model_about(plain), order, tfos_batch_schema(batch), &binding, error);
-    status = status == TFOS_OK ? tfos__model_run(plain, binding, batch, &results, error) : status;
+    tfos_status status = tfos__binding_new(tfos__model_about(model), order, tfos_batch_schema(batch), &binding, error);
+    status = status == TFOS_OK ? tfos__model_run(model, binding, batch, &results, error) : status;
     tfos_batch_free(batch);
     if (status == TFOS_OK) {
         tfos__buffer text = {0};
@@ -90,7 +93,7 @@ static void expect_results(const char *order, const char *schema, const char *ro
     if (tf == NULL) {
         skip();
     }
-    if (run(order, schema, rows, &found, &error) != TFOS_OK) {
+    if (run(plain, order, schema, rows, &found, &error) != TFOS_OK) {
         fail_msg("%s", error.message);
     }
     helper_expect_text(found, expected);
@@ -105,7 +108,7 @@ static void expect_failure(const char *order, const char *schema, const char *ro
     if (tf == NULL) {
         skip();
     }
-    tfos_status status = run(order, schema, rows, &found, &error);
+    tfos_status status = run(plain, order, schema, rows, &found, &error);
     if (status != expected) {
         fail_msg("%s: %s", tfos_status_name(status), status == TFOS_OK ? found : error.message);
     }
@@ -148,12 +151,41 @@ static void test_numbers_that_do_not_fit(void **state)
     char rows[512];
     snprintf(rows, sizeof rows, format, "256", "0");
     expect_failure("{\"signature\": \"numbers\"}", NUMBERS, rows, TFOS_RANGE,
-                   "input 'a', column 'a': the value 256 does not fit uint8, which has 0 to 255");
+                   "input 'a', column 'a': row 0 of the batch: the value 256 does not fit uint8, which has 0 to 255");
     snprintf(rows, sizeof rows, format, "0", "-1");
     expect_failure("{\"signature\": \"numbers\"}", NUMBERS, rows, TFOS_RANGE, "the value -1 does not fit uint64");
     snprintf(rows, sizeof rows, format, "0", "9223372036854775807");
     expect_failure("{\"signature\": \"numbers\"}", NUMBERS, rows, TFOS_RANGE,
                    "output 'uint64', column 'uint64': the value 9223372036854775808 of uint64 is larger");
+}
+
+/* Real numbers are rounded, and stay finite: also those in lists, of which the row is named. */
+static void test_halves(void **state)
+{
+    (void)state;
+    static const char *const order = "{\"signature\": \"halves\"}";
+    static const char *const lists = SCHEMA(LIST("a", "float") "," COLUMN("b", "float"));
+    expect_results(order, lists, "{\"a\":[65504,1.0001,65519,-1e-9],\"b\":1e38}\n",
+                   "{\"b\": 9.96921e+37, \"same\": [[65504.0, 1.0], [65504.0, -0.0]]}\n");
+    expect_results(order, SCHEMA(LIST("a", "double") "," COLUMN("b", "double")),
+                   "{\"a\":[\"Infinity\",\"NaN\",\"-Infinity\",0],\"b\":\"-Infinity\"}\n",
+                   "{\"b\": \"-Infinity\", \"same\": [[\"Infinity\", \"NaN\"], [\"-Infinity\", 0.0]]}\n");
+    expect_failure(order, lists, "{\"a\":[0,1],\"b\":0}\n{\"a\":[2,3],\"b\":0}\n{\"a\":[4,-65520],\"b\":0}\n",
+                   TFOS_RANGE,
+                   "input 'a', column 'a': row 2 of the batch: the value -65520 is too large for float16, which has up "
+                   "to 65504");
+    expect_failure(order, lists, "{\"a\":[],\"b\":0}\n{\"a\":[1,2,3,1e6],\"b\":0}\n{\"a\":[0,1],\"b\":0}\n", TFOS_RANGE,
+                   "row 1 of the batch: the value 1e+06 is too large for float16");
+    expect_failure(order,
+                   "{\"record\": \"sequence_example\", \"fields\": [{\"name\": \"a\", \"type\": \"float\", "
+                   "\"shape\": [2], \"feature_list\": true}," COLUMN("b", "float") "]}",
+                   "{\"a\":[[1,2],[3,4]],\"b\":0}\n{\"a\":[[5,6],[7,1e5]],\"b\":0}\n", TFOS_RANGE,
+                   "row 1 of the batch: the value 100000 is too large for float16");
+    expect_failure(order, lists, "{\"a\":[],\"b\":0}\n{\"a\":[],\"b\":3.4e38}\n", TFOS_RANGE,
+                   "input 'b', column 'b': row 1 of the batch: the value 3.4e+38 is too large for bfloat16");
+    expect_failure("{\"signature\": \"shapes\"}", SCHEMA(FIXED("a", "double", "6")),
+                   "{\"a\":[1,2,3,4,5,6]}\n{\"a\":[1,2,3,4,5,1e39]}\n", TFOS_RANGE,
+                   "input 'a', column 'a': row 1 of the batch: the value 1e+39 is too large for float");
 }
 
 static void test_texts(void **state)
@@ -192,6 +224,14 @@ static void test_shapes(void **state)
                    "input 'a', column 'a': row 1 of the batch: expected 6 values, found 5");
     expect_failure("{\"signature\": \"shapes\"}", SCHEMA(LIST("a", "float")), "{\"a\":[1]}\n", TFOS_MISMATCH,
                    "expected 6 values a row, found 1");
+    /* A list without values is no list of zeros, whether or not another row of the batch has any. */
+    static const char *const empty[] = {"{\"a\":[]}\n", "{\"a\":[]}\n{\"a\":[]}\n"};
+    for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
+        expect_failure("{\"signature\": \"shapes\"}", SCHEMA(LIST("a", "float")), empty[i], TFOS_MISMATCH,
+                       "expected 6 values a row, found 0");
+    }
+    expect_failure("{\"signature\": \"bytes_in\"}", SCHEMA(COLUMN("a", "binary")), "{\"a\":\"\"}\n", TFOS_MISMATCH,
+                   "expected 4 values a row, found 0");
 }
 
 /* Where the size is open, shorter rows are filled up. */
@@ -212,6 +252,37 @@ static void test_ragged(void **state)
                    "{\"same\": [[0.0, 0.0], [0.0, 0.0]], \"sum\": 0.0}\n");
     expect_results("{\"signature\": \"any_rank\", \"outputs\": {\"same\": \"y\"}}", SCHEMA(LIST("a", "float")),
                    "{\"a\":[1,2]}\n{\"a\":[3]}\n", "{\"y\": [1.0, 2.0]}\n{\"y\": [3.0, 0.0]}\n");
+    /* Not within an element: that is no shorter row but a wrong one, whichever rows are beside it. */
+    expect_failure("{\"signature\": \"lists\"}", SCHEMA(LIST("a", "float")), "{\"a\":[1,2,3]}\n", TFOS_MISMATCH,
+                   "expected a multiple of 2 values a row, found 3");
+    expect_failure("{\"signature\": \"lists\"}", SCHEMA(LIST("a", "float")),
+                   "{\"a\":[1,2,3,4]}\n{\"a\":[5,6]}\n{\"a\":[1,2,3]}\n", TFOS_MISMATCH,
+                   "row 2 of the batch: expected a multiple of 2 values, found 3");
+    expect_results("{\"signature\": \"lists\", \"outputs\": {\"sum\": \"y\"}}", SCHEMA(LIST("a", "float")),
+                   "{\"a\":[1,2,3,4]}\n{\"a\":[5,6]}\n{\"a\":[]}\n", "{\"y\": 10.0}\n{\"y\": 11.0}\n{\"y\": 0.0}\n");
+}
+
+/* The model gives back the tensor that it was given: what is a column there and here is the same memory. */
+static void test_nothing_is_copied_where_layouts_agree(void **state)
+{
+    tfos__binding *binding;
+    tfos_batch *results;
+    (void)state;
+    if (tf == NULL) {
+        skip();
+    }
+    tfos_batch *batch = batch_of(SCHEMA(FIXED("a", "float", "6")), "{\"a\":[1,2,3,4,5,6]}\n{\"a\":[1,2,3,4,5,7]}\n");
+    assert_int_equal(tfos__binding_new(tfos__model_about(plain),
+                                       "{\"signature\": \"any_rank\", \"outputs\": {\"same\": \"y\"}}",
+                                       tfos_batch_schema(batch), &binding, NULL),
+                     TFOS_OK);
+    assert_int_equal(tfos__model_run(plain, binding, batch, &results, NULL), TFOS_OK);
+    const void *given = tfos_batch_column(batch, 0)->child->data;
+    assert_ptr_equal(tfos_batch_column(results, 0)->child->data, given);
+    tfos_batch_free(batch); /* the results hold what they are in */
+    assert_float_equal(((const float *)given)[11], 7, 0);
+    tfos_batch_free(results);
+    tfos__binding_free(binding);
 }
 
 /* A model for batches of three gets three, whatever there is. */
@@ -238,6 +309,26 @@ static void test_failures(void **state)
                    "{\"fields\": [{\"name\": \"a\", \"type\": \"float\", \"shape\": "
                    "[2], \"nullable\": true}]}",
                    "{\"a\":null}\n", TFOS_MISMATCH, "row 0 of the batch has no value");
+}
+
+/* Whoever maps columns to the values and to the row splits of a ragged tensor has one split too few, and no result for
+ * each row: there is nothing that could be taken for one. */
+static void test_parts_of_a_ragged_tensor(void **state)
+{
+    tfos__model *ragged;
+    tfos_error error = {0};
+    char *found = NULL;
+    (void)state;
+    if (tf == NULL) {
+        skip();
+    }
+    assert_int_equal(load("ragged", "serve", &ragged, &error), TFOS_OK);
+    assert_int_equal(run(ragged, "{\"inputs\": {\"v\": \"x\", \"s\": \"x_1\"}}",
+                         SCHEMA(COLUMN("v", "float") "," COLUMN("s", "int64")),
+                         "{\"v\":1,\"s\":0}\n{\"v\":2,\"s\":1}\n{\"v\":3,\"s\":3}\n", &found, &error),
+                     TFOS_MISMATCH);
+    helper_expect_in(error.message, "output 'sum', column 'sum': the model gave 2 results for 3 rows");
+    tfos__model_free(ragged);
 }
 
 static void test_models_that_cannot_run(void **state)
@@ -316,6 +407,51 @@ static void test_threads(void **state)
     }
 }
 
+/* The nanoseconds that TensorFlow's threads for whole ops have run, and how many such threads there are. */
+static unsigned long long pool_ns(int *threads)
+{
+    unsigned long long sum = 0;
+    DIR *folder = opendir("/proc/self/task");
+    assert_non_null(folder);
+    *threads = 0;
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        char name[64] = "";
+        unsigned long long ran = 0;
+        char path[300];
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL) { /* . and .. */
+            continue;
+        }
+        assert_non_null(fgets(name, sizeof name, file));
+        fclose(file);
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        assert_int_equal(fscanf(file, "%llu", &ran), 1);
+        fclose(file);
+        bool in_pool = strcmp(name, "tf_Compute\n") == 0;
+        *threads += in_pool ? 1 : 0;
+        sum += in_pool ? ran : 0;
+    }
+    closedir(folder);
+    return sum;
+}
+
+static void test_ops_run_in_the_thread_that_calls(void **state)
+{
+    int threads, right = 0;
+    (void)state;
+    if (tf == NULL) {
+        skip();
+    }
+    unsigned long long before = pool_ns(&threads);
+    assert_true(threads > 0); /* that could have run them */
+    run_often(&right);
+    assert_int_equal(right, 200);
+    assert_int_equal(pool_ns(&threads), before);
+}
+
 static int free_plain(void **state)
 {
     (void)state;
@@ -328,13 +464,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_numbers_that_do_not_fit),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_ragged),
+        cmocka_unit_test(test_nothing_is_copied_where_layouts_agree),
         cmocka_unit_test(test_batches_of_a_fixed_size),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_parts_of_a_ragged_tensor),
         cmocka_unit_test_setup_teardown(test_models_that_cannot_run, helper_setup, helper_teardown),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_ops_run_in_the_thread_that_calls),
     };
     int result = cmocka_run_group_tests(tests, load_plain, free_plain);
     fflush(NULL);

@@ -123,7 +123,8 @@ static void expect_graph(json_object *expected, const char *folder)
 
 static void test_models_of_tensorflow(void **state)
 {
-    static const char *const names[] = {"many", "plain", "sparse", "py_func", "no_signature", "keras_3", "old_style"};
+    static const char *const names[] = {"many",         "plain",   "sparse",    "ragged", "py_func",
+                                        "no_signature", "keras_3", "old_style", "layers", "layers_tf_keras"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[400];
@@ -227,6 +228,38 @@ static void test_files_that_are_cut(void **state)
     }
 }
 
+/* A dimension of a TensorShapeProto. */
+static helper_bytes size_of(int64_t size)
+{
+    return helper_bytes_field(2, helper_number_field(1, (uint64_t)size));
+}
+
+/* A model with one input, x float32, of this shape. */
+static void write_model(void *const *state, helper_bytes shape)
+{
+    helper_bytes tensor =
+        JOIN(helper_bytes_field(1, helper_from_text("x:0")), helper_number_field(2, 1), helper_bytes_field(3, shape));
+    helper_bytes input = JOIN(helper_bytes_field(1, helper_from_text("x")), helper_bytes_field(2, tensor));
+    helper_bytes signature = JOIN(helper_bytes_field(1, helper_from_text("serving_default")),
+                                  helper_bytes_field(2, helper_bytes_field(1, input)));
+    helper_bytes about = helper_bytes_field(1, helper_bytes_field(4, helper_from_text("serve")));
+    helper_to_file(helper_path(state, "saved_model.pb"),
+                   helper_bytes_field(2, JOIN(about, helper_bytes_field(5, signature))));
+}
+
+/* So many values no memory holds, and no number counts: whoever multiplies the sizes may rely on them. */
+static void test_sizes_that_no_number_holds(void **state)
+{
+    write_model(state, JOIN(size_of(-1), size_of((int64_t)1 << 60), size_of(4)));
+    tfos__saved_model *model = read_model(*state, "serve");
+    assert_int_equal(model->signatures[0].inputs.at[0].rank, 3);
+    tfos__saved_model_free(model);
+    write_model(state, JOIN(size_of(-1), size_of((int64_t)1 << 62), size_of(4)));
+    expect_failure(*state, "serve", TFOS_CORRUPT, "'x' float32 [?, 4611686018427387904, 4]");
+    write_model(state, JOIN(size_of(-1), size_of(0), size_of((int64_t)1 << 62), size_of(4)));
+    expect_failure(*state, "serve", TFOS_CORRUPT, "'x' float32 [?, 0, 4611686018427387904, 4]");
+}
+
 /* From another file system, as on a driver whose models are in HDFS. */
 static void test_a_model_elsewhere(void **state)
 {
@@ -249,9 +282,10 @@ static void test_a_model_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_models_of_tensorflow), IN_FOLDER(test_order_of_tensors),
-        IN_FOLDER(test_what_a_model_has_not), IN_FOLDER(test_folders_without_a_model),
-        IN_FOLDER(test_files_that_are_cut),   IN_FOLDER(test_a_model_elsewhere),
+        IN_FOLDER(test_models_of_tensorflow),       IN_FOLDER(test_order_of_tensors),
+        IN_FOLDER(test_what_a_model_has_not),       IN_FOLDER(test_folders_without_a_model),
+        IN_FOLDER(test_files_that_are_cut),         IN_FOLDER(test_a_model_elsewhere),
+        IN_FOLDER(test_sizes_that_no_number_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
