@@ -33,7 +33,7 @@ def train(args, ctx):
     weights = b"".join(each.numpy().tobytes() for each in model.weights)
     print(f"the weights have the checksum {zlib.crc32(weights):08x}", flush=True)
     if ctx.task_index == 0 and args.model_dir:
-        model.export(args.model_dir, verbose=False)
+        model.export(args.model_dir)
 
 
 class Watch:
