@@ -509,7 +509,7 @@ def trainers_below(pid):
         try:
             with open(f"/proc/{each}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
-            if words[:2] == [b"tfos", b"trainer"] and os.getsid(int(each)) and pid in ancestors(int(each)):
+            if words[:2] == [b"tfos", b"trainer"] and pid in ancestors(int(each)):
                 found[worker_of(each)] = int(each)
         except OSError:
             continue
