@@ -76,6 +76,19 @@ tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error);
 tfos_status tfos__file_slurp(const tfos_file_system *served, const char *path, size_t limit, tfos__buffer *out,
                              tfos_error *error);
 
+/* Where the last name of a path begins, and where it ends: slashes behind it are none of it. */
+size_t tfos__path_name(const char *path, size_t *end);
+
+/* The folder above. The caller frees it. */
+tfos_status tfos__path_parent(const char *path, char **out, tfos_error *error);
+
+/* Where a local path leads, also one that is not there yet: what is there of it is resolved, and the names behind that
+ * are but names. NULL where nobody knows. The caller frees it. */
+char *tfos__path_resolve(const char *path);
+
+/* Of two resolved paths: whether one is the other or lies in it. */
+bool tfos__path_is_inside(const char *path, const char *folder);
+
 /* Makes a folder and those above it. */
 tfos_status tfos__folder_make(const char *path, tfos_error *error);
 

@@ -27,26 +27,6 @@ static bool is_empty(const char *folder)
     return open != NULL && count <= 2;
 }
 
-/* Where the last name of a path begins, and where it ends: slashes behind it are none of it. */
-static size_t find_name(const char *path, size_t *end)
-{
-    *end = strlen(path);
-    while (*end > 1 && path[*end - 1] == '/') {
-        (*end)--;
-    }
-    const char *slash = memrchr(path, '/', *end);
-    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
-}
-
-/* The folder above. */
-static tfos_status parent_of(const char *folder, char **out, tfos_error *error)
-{
-    size_t end;
-    size_t name = find_name(folder, &end);
-    *out = name == 0 ? strdup(".") : strndup(folder, name > 1 ? name - 1 : 1);
-    return *out != NULL ? TFOS_OK : tfos__fail_memory(error, name);
-}
-
 /* A folder that is a file system of its own cannot be replaced, nor anything be moved into its place. */
 static bool is_mount(const char *folder, const char *parent)
 {
@@ -61,7 +41,7 @@ tfos_status tfos__export_place_make(const char *folder, char **made, tfos_error 
 {
     enum { MAX_TRIES = 10000, NAME_MOST = 200 }; /* of a long name only the beginning is used */
     size_t end;
-    size_t name = find_name(folder, &end);
+    size_t name = tfos__path_name(folder, &end);
     int bytes = end - name < NAME_MOST ? (int)(end - name) : NAME_MOST;
     int code = EEXIST;
     for (int i = 0; i < MAX_TRIES && code == EEXIST; i++) {
@@ -117,7 +97,7 @@ static tfos_status check_name(const char *folder, tfos_error *error)
 {
     size_t end;
     char target[PATH_MAX];
-    size_t name = find_name(folder, &end);
+    size_t name = tfos__path_name(folder, &end);
     size_t bytes = end - name;
     if (bytes <= 2 && memcmp(folder + name, "..", bytes) == 0) { /* also one without a name, such as the root */
         return tfos__fail(error, TFOS_INVALID,
@@ -145,7 +125,7 @@ tfos_status tfos__export_check(const char *folder, tfos_error *error)
 {
     char *parent;
     TFOS_TRY(check_name(folder, error));
-    TFOS_TRY(parent_of(folder, &parent, error));
+    TFOS_TRY(tfos__path_parent(folder, &parent, error));
     tfos_status status = tfos__folder_make(parent, error);
     status = status == TFOS_OK ? check_place(folder, parent, error) : status;
     free(parent);
@@ -154,57 +134,14 @@ tfos_status tfos__export_check(const char *folder, tfos_error *error)
 
 /* ---- other places ---- */
 
-static char *resolve(const char *path);
-
-/* What is there of a path is resolved, and the name behind it is but a name. */
-static char *resolve_parent(const char *path)
-{
-    size_t end;
-    char *parent;
-    char *out = NULL;
-    size_t name = find_name(path, &end);
-    bool is_top = strcmp(path, ".") == 0 || strcmp(path, "/") == 0; /* the folder we are in was removed */
-    if (is_top || parent_of(path, &parent, NULL) != TFOS_OK) {
-        return NULL;
-    }
-    char *folder = resolve(parent);
-    free(parent);
-    if (folder == NULL || (end - name == 1 && path[name] == '.')) {
-        return folder;
-    }
-    if (end - name == 2 && memcmp(path + name, "..", 2) == 0) {
-        char *slash = strrchr(folder, '/');
-        slash[slash == folder ? 1 : 0] = '\0';
-        return folder;
-    }
-    bool is_root = folder[1] == '\0';
-    int bytes = asprintf(&out, "%s/%.*s", is_root ? "" : folder, (int)(end - name), path + name);
-    free(folder);
-    return bytes >= 0 ? out : NULL;
-}
-
-/* Where a path leads, also one that is not there yet. The caller frees it. */
-static char *resolve(const char *path)
-{
-    char *found = realpath(path, NULL);
-    return found != NULL ? found : resolve_parent(path);
-}
-
-/* Of two resolved paths. */
-static bool is_inside(const char *path, const char *folder)
-{
-    size_t bytes = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
-    return strncmp(path, folder, bytes) == 0 && (path[bytes] == '/' || path[bytes] == '\0');
-}
-
 tfos_status tfos__export_check_apart(const char *folder, const char *what, const char *const *others, size_t count,
                                      tfos_error *error)
 {
     tfos_status status = TFOS_OK;
-    char *one = resolve(folder);
+    char *one = tfos__path_resolve(folder);
     for (size_t i = 0; i < count && one != NULL && status == TFOS_OK; i++) {
-        char *other = others[i] != NULL ? resolve(others[i]) : NULL;
-        if (other != NULL && is_inside(other, one)) {
+        char *other = others[i] != NULL ? tfos__path_resolve(others[i]) : NULL;
+        if (other != NULL && tfos__path_is_inside(other, one)) {
             status = tfos__fail(error, TFOS_INVALID,
                                 "export_dir: %s is replaced as a whole at the end, and %s, %s, is it or lies in it: "
                                 "give another folder",
@@ -218,9 +155,9 @@ tfos_status tfos__export_check_apart(const char *folder, const char *what, const
 
 tfos_status tfos__export_check_outside(const char *folder, const char *source, tfos_error *error)
 {
-    char *one = resolve(folder);
-    char *other = resolve(source);
-    bool inside = one != NULL && other != NULL && is_inside(one, other);
+    char *one = tfos__path_resolve(folder);
+    char *other = tfos__path_resolve(source);
+    bool inside = one != NULL && other != NULL && tfos__path_is_inside(one, other);
     free(one);
     free(other);
     return !inside ? TFOS_OK
