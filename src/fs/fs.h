@@ -69,6 +69,10 @@ bool tfos__path_is_regular(const char *path);
 /* Whether a path is that of an index, which lies beside what it is of and is no data. */
 bool tfos__path_is_index(const char *path);
 
+/* Which of the folders that the inputs name, themselves or by a glob, would have files of this folder listed, which
+ * need not be there yet; NULL: none. The caller frees it. */
+char *tfos__paths_find_reader(const char *const *inputs, size_t count, const char *folder);
+
 /* INVALID if one of the files is a pipe, which can be read only once, while its schema is still to be found. */
 tfos_status tfos__paths_check_twice(const tfos_paths *paths, tfos_error *error);
 

@@ -165,16 +165,18 @@ static tfos_status add_glob(tfos_paths *paths, const char *pattern, tfos_error *
     return status;
 }
 
+/* A file whose name has a star in it is that file, not a pattern. */
+static bool is_pattern(const char *local)
+{
+    struct stat info;
+    return strpbrk(local, "*?[") != NULL && stat(local, &info) != 0 && errno == ENOENT;
+}
+
 static tfos_status add_input(tfos_paths *paths, const char *input, tfos_error *error)
 {
     const char *local;
-    struct stat info;
     TFOS_TRY(tfos__path_local(input, &local, error));
-    /* A file whose name has a star in it is that file, not a pattern. */
-    if (strpbrk(local, "*?[") != NULL && stat(local, &info) != 0 && errno == ENOENT) {
-        return add_glob(paths, local, error);
-    }
-    return add_existing(paths, local, error);
+    return is_pattern(local) ? add_glob(paths, local, error) : add_existing(paths, local, error);
 }
 
 tfos_status tfos_paths_expand(const char *const *inputs, size_t count, tfos_paths **out, tfos_error *error)
@@ -195,6 +197,56 @@ tfos_status tfos_paths_expand(const char *const *inputs, size_t count, tfos_path
     }
     *out = paths;
     return TFOS_OK;
+}
+
+/* ---- who would read a folder ---- */
+
+/* A hidden name, of the folder or of one on the way to it, keeps its files from being listed. */
+static bool would_list(const char *input, const char *folder)
+{
+    struct stat info;
+    char *top = stat(input, &info) == 0 && S_ISDIR(info.st_mode) ? tfos__path_resolve(input) : NULL;
+    char *below = tfos__path_resolve(folder);
+    bool listed = top != NULL && below != NULL && tfos__path_is_inside(below, top);
+    while (listed && strlen(below) > strlen(top)) {
+        listed = is_data_name(below);
+        *strrchr(below, '/') = '\0';
+    }
+    free(top);
+    free(below);
+    return listed;
+}
+
+static char *find_match(const char *pattern, const char *folder)
+{
+    glob_t found;
+    char *match = NULL;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < found.gl_pathc && match == NULL; i++) {
+        const char *path = found.gl_pathv[i];
+        match = is_data_name(path) && would_list(path, folder) ? strdup(path) : NULL;
+    }
+    globfree(&found);
+    return match;
+}
+
+char *tfos__paths_find_reader(const char *const *inputs, size_t count, const char *folder)
+{
+    const char *place;
+    const char *local;
+    char *reader = NULL;
+    if (tfos__path_local(folder, &place, NULL) != TFOS_OK) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count && reader == NULL; i++) {
+        if (tfos__path_local(inputs[i], &local, NULL) != TFOS_OK) {
+            continue;
+        }
+        reader = is_pattern(local) ? find_match(local, place) : would_list(local, place) ? strdup(local) : NULL;
+    }
+    return reader;
 }
 
 bool tfos__path_is_regular(const char *path)

@@ -117,6 +117,9 @@ tfos_status tfos__trainer_fail_short(const tfos__trainer *trainer, tfos_error *e
 
 /* ---- trainer_places.c ---- */
 
+/* Whether nothing is written where all files are read as data. */
+tfos_status tfos__trainer_check_readers(const tfos__trainer_options *options, tfos_error *error);
+
 /* Whether the final export has a place, and takes nothing with it that the trainer needs. */
 tfos_status tfos__trainer_check_export(const tfos__trainer *trainer, tfos_error *error);
 

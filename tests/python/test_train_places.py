@@ -44,6 +44,39 @@ def test_an_export_in_a_folder_that_has_yet_to_be_made(place, tmp_path):
     assert os.listdir(tmp_path / "new" / "deep") == ["trained"]
 
 
+# ---- folders of data ----
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--data", "rows", "--model-dir", "rows/run"], "model_dir: {}/rows/run lies in {}/rows, where all files"),
+        (["--data", "rows", "--export-dir", "rows/new/out"], "export_dir: {}/rows/new/out lies in {}/rows, where all"),
+        (["--data", "ro*", "--log-dir", "rows/logs"], "log_dir: {}/rows/logs lies in {}/rows, where all files"),
+        (["--validation", "link", "--model-dir", "rows"], "model_dir: {}/rows lies in {}/link, where all files"),
+    ],
+)
+def test_nothing_is_written_where_all_files_are_data(place, tmp_path, options, said):
+    """A second training would read checkpoints as records."""
+    shutil.copytree(place / "data", tmp_path / "rows")
+    os.symlink("rows", tmp_path / "link")
+    before = sorted(os.listdir(tmp_path / "rows"))
+    _, text = train(place, "plain", "data", *options, code=3, folder=tmp_path)
+    assert said.format(tmp_path, tmp_path) in text and "or name the files of" in text
+    assert sorted(os.listdir(tmp_path / "rows")) == before
+
+
+def test_what_is_not_read_may_lie_beside_data(place, tmp_path):
+    shutil.copytree(place / "data", tmp_path / "rows")
+    for options in (
+        ["--data", "rows", "--model-dir", "rows/_run", "--export-dir", "rows/.models/out"],
+        ["--data", "rows/*.tfrecord", "--model-dir", "rows/run"],
+    ):
+        train(place, "plain", "data", *options, folder=tmp_path)
+        again, _ = train(place, "plain", "data", *options, "--epochs", 2, folder=tmp_path)
+        assert again["epochs"] == 2
+
+
 # ---- files ----
 
 # Whoever loads this with the environment of the second worker finds no last file in a folder.

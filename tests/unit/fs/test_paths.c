@@ -327,6 +327,52 @@ static void test_make_folders(void **state)
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, helper_setup, helper_teardown)
 
+/* ---- who would read a folder ---- */
+
+/* Whether files of FOLDER/PLACE would be listed by FOLDER/INPUT: the name of the folder that lists them, or NULL. */
+static void expect_reader(void **state, const char *input, const char *place, const char *expected)
+{
+    char *names[2] = {strdup(helper_path(state, input)), strdup(helper_path(state, place))};
+    const char *inputs[] = {"hdfs://elsewhere/data", names[0]};
+    char *reader = tfos__paths_find_reader(inputs, 2, names[1]);
+    if (expected == NULL || reader == NULL) {
+        assert_true(expected == NULL && reader == NULL);
+    } else {
+        assert_string_equal(reader, helper_path(state, expected));
+    }
+    free(reader);
+    free(names[0]);
+    free(names[1]);
+}
+
+static void test_what_would_be_read(void **state)
+{
+    make_folder(state, "data");
+    make_folder(state, "data/day");
+    make_file(state, "data/day/one", 1);
+    make_folder(state, "_hidden");
+    assert_int_equal(symlink("data", helper_path(state, "link")), 0);
+    expect_reader(state, "data", "data", "data");
+    expect_reader(state, "data", "data/run", "data");
+    expect_reader(state, "data", "data/new/deep/run", "data");
+    expect_reader(state, "data", "data/day/../run", "data");
+    expect_reader(state, "data", "link/run", "data");
+    expect_reader(state, "link", "data/run", "link");
+    expect_reader(state, "d*", "data/run", "data");
+    expect_reader(state, "data/*", "data/day/run", "data/day");
+    expect_reader(state, "_hidden", "_hidden/run", "_hidden"); /* who names it wants it */
+    expect_reader(state, "data", "data-2/run", NULL);
+    expect_reader(state, "data/day", "data/run", NULL);
+    expect_reader(state, "data/day/one", "data/day/run", NULL);
+    expect_reader(state, "data/day/one", "data/day/one", NULL);
+    expect_reader(state, "data/*", "data/run", NULL);
+    expect_reader(state, "data", "data/_run", NULL);
+    expect_reader(state, "data", "data/.new/run", NULL);
+    expect_reader(state, "*", "_hidden/run", NULL);
+    expect_reader(state, "absent", "absent/run", NULL);
+    expect_reader(state, "absent*", "absent/run", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +390,7 @@ int main(void)
         IN_FOLDER(test_read_by_position),
         IN_FOLDER(test_slurp_has_a_limit),
         IN_FOLDER(test_make_folders),
+        IN_FOLDER(test_what_would_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
