@@ -249,6 +249,11 @@ static tfos_status end_untrained(const tfos__trainer *self, tfos_error *error)
         return tfos__fail(error, TFOS_INVALID,
                           "data: expected rows to train on, found none (epochs that were fed: %" PRId64 ")", epochs);
     }
+    if (self->options->attempt > 0) {
+        return tfos__fail(error, TFOS_INVALID,
+                          "data: expected rows to train on, found none: the cluster was started again after a failure, "
+                          "rows that were consumed before are not fed again, and there is no checkpoint to go on from");
+    }
     if (tfos__trainer_is_first(self)) {
         tfos__trainer_say(self, "nothing was fed, so nothing was trained, and no model is written");
     }

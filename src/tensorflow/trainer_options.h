@@ -68,6 +68,7 @@ typedef struct tfos__trainer_options {
     tfos__rate_step *rates;
     size_t rate_count;     /* 0: the optimizer's own rate */
     tfos__texts libraries; /* of ops */
+    int64_t attempt;       /* of the cluster that it is in, from 0 on */
     const char *run;       /* a name that restarts of this training share, NULL for none */
     const char *model;
     const char *queue;

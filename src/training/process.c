@@ -211,36 +211,47 @@ static tfos_status read_payload(tfos__buffer *out, tfos_error *error)
     }
 }
 
-/* The folder of Spark's files on this executor. */
-static tfos_status find_shipped(const char *name, char **out, tfos_error *error)
+/* What the node knows of itself and of its application; the caller gives it back. */
+static tfos_status read_context(json_object **out, tfos_error *error)
 {
     const char *text = getenv("TFOS_CONTEXT");
-    json_object *context = NULL;
     tfos__json_fault fault;
-    tfos_status status = text != NULL
-                             ? tfos__json_object_parse(text, strlen(text), CONTEXT_DEPTH, &context, &fault, error)
-                             : TFOS_INVALID;
-    const char *files = tfos__json_text(tfos__json_member(context, "spark"), "files");
-    if (status == TFOS_OK && files[0] != '\0') {
-        status = asprintf(out, "%s/%s", files, name) >= 0 ? TFOS_OK : tfos__fail_memory(error, strlen(name));
-    } else {
-        status =
-            tfos__fail(error, TFOS_INVALID, "model: '%s' travels with a Spark application, and this node is in none",
-                       tfos__printable_text(name).text);
-    }
-    json_object_put(context);
-    return status;
+    return text != NULL ? tfos__json_object_parse(text, strlen(text), CONTEXT_DEPTH, out, &fault, error)
+                        : tfos__fail(error, TFOS_INVALID, "TFOS_CONTEXT: expected what a node tells, found nothing");
 }
 
-static tfos_status find_model(tfos__trainer_options *options, char **made, tfos_error *error)
+/* In the folder of Spark's files on this executor. */
+static tfos_status find_shipped(json_object *context, const char *name, char **out, tfos_error *error)
+{
+    const char *files = tfos__json_text(tfos__json_member(context, "spark"), "files");
+    if (files[0] == '\0') {
+        return tfos__fail(error, TFOS_INVALID, "model: '%s' travels with a Spark application, and this node is in none",
+                          tfos__printable_text(name).text);
+    }
+    return asprintf(out, "%s/%s", files, name) >= 0 ? TFOS_OK : tfos__fail_memory(error, strlen(name));
+}
+
+static tfos_status find_model(json_object *context, tfos__trainer_options *options, char **made, tfos_error *error)
 {
     const size_t prefix = sizeof TFOS__TRAINING_SHIPPED - 1;
     if (strncmp(options->model, TFOS__TRAINING_SHIPPED, prefix) != 0) {
         return TFOS_OK;
     }
-    TFOS_TRY(find_shipped(options->model + prefix, made, error));
+    TFOS_TRY(find_shipped(context, options->model + prefix, made, error));
     options->model = *made;
     return TFOS_OK;
+}
+
+/* The rest of the options, which is the node's. `*made` is a text of theirs. */
+static tfos_status complete_options(tfos__trainer_options *options, char **made, tfos_error *error)
+{
+    json_object *context = NULL;
+    TFOS_TRY(read_context(&context, error));
+    json_object *attempt = tfos__json_member_of(tfos__json_member(context, "node"), "attempt", json_type_int);
+    options->attempt = json_object_get_int64(attempt);
+    tfos_status status = find_model(context, options, made, error);
+    json_object_put(context);
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -262,7 +273,7 @@ static tfos_status train(tfos__trainer_options *options, bool *stopped, tfos_err
         .report = report, .say = say, .pace = take_pace, .stops = stops, .breaks = breaks};
     setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0); /* before it is loaded: it looks once */
     TFOS_TRY(tfos__tensorflow_load(options->python, &tf, error));
-    tfos_status status = find_model(options, &model, error);
+    tfos_status status = complete_options(options, &model, error);
     status = status == TFOS_OK ? tfos__trainer_run(tf, options, &listener, &outcome, error) : status;
     if (status == TFOS_OK) {
         *stopped = outcome.end == TFOS__TRAINER_END_STOPPED;

@@ -172,6 +172,11 @@ def test_what_was_fed_nothing_is_no_trained_model(spark, place, frame, tmp_path)
         cluster.train(empty, num_epochs=2)
         with pytest.raises(TFCluster.TFClusterError, match="expected rows to train on, found none"):
             cluster.shutdown()
+    # Rows that were consumed are not fed again, nor is that there were none.
+    cluster = run(spark, native.Trainer(place / "model", **options), input_mode=FED, restarts=1)
+    cluster.train(frame.limit(0), num_epochs=2)
+    with pytest.raises(TFCluster.TFClusterError, match="found none: the cluster was started again after a failure"):
+        cluster.shutdown()
     assert not (tmp_path / "trained").exists() and not list((tmp_path / "run").glob("ckpt-*"))
 
 
