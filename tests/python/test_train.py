@@ -664,6 +664,62 @@ def test_the_first_worker_saves_if_another_one_loses_its_patience(place, tmp_pat
     assert process.returncode == 3 and "stopped by a signal behind step" in said
 
 
+def break_off(process):
+    """Stops the second of two workers amid whatever it does, and has the first lose its patience with it."""
+    first, second = (trainer_below(process.pid, number) for number in range(2))
+    os.kill(second, signal.SIGSTOP)
+    wait_for(lambda: is_idle(first), 60)
+    os.kill(second, signal.SIGTERM)
+    os.kill(first, signal.SIGTERM)
+    os.kill(first, signal.SIGTERM)  # once more: at once
+    wait_for(lambda: not os.path.exists(f"/proc/{first}"), 20)
+    os.kill(second, signal.SIGCONT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 3 and "stopped by a signal behind step" in said
+
+
+def is_idle(pid):
+    before = cpu_seconds(pid)
+    time.sleep(0.3)
+    return cpu_seconds(pid) == before
+
+
+def test_a_join_that_is_broken_off_costs_nothing_else(place, tmp_path):
+    """The first worker has one batch, and waits for the second with its many, which it hears no more of."""
+    os.makedirs(tmp_path / "data")
+    rows = np.load(place / "rows.npz")
+    records.write(tmp_path / "data" / "0.tfrecord.gz", {"x": rows["x"][:BATCH], "label": rows["y"][:BATCH]})
+    many = {"x": np.tile(rows["x"], [5000, 1]), "label": np.tile(rows["y"], 5000)}
+    records.write(tmp_path / "data" / "1.tfrecord.gz", many)
+    run = tmp_path / "run"
+    options = ["--nodes", 2, "--shuffle", 0, "--model-dir", run, "--epochs", 9]
+    process = start(place, "plain", tmp_path / "data", *options)
+    wait_for((run / "train").is_dir, 60)
+    second = trainer_below(process.pid, 1)
+    begun = cpu_seconds(second)
+    wait_for(lambda: cpu_seconds(second) > begun + 0.5, 60)
+    break_off(process)
+    assert newest_step(run) == 1 and json.loads((run / "ckpt-1.json").read_text())["batches"] == 1
+    out, said = train(place, "plain", tmp_path / "data", *options, "--steps", 5)
+    assert "goes on from ckpt-1: epoch 1, step 1" in said and out["steps"] == 5
+
+
+@pytest.mark.parametrize("trials", [1, pytest.param(8, marks=pytest.mark.long)])
+def test_a_step_that_is_broken_off_was_not_taken(place, tmp_path, trials):
+    """Nor if it was taken, and nobody knows whether all keep it."""
+    run, last = tmp_path / "run", 0
+    options = ["--nodes", 2, "--model-dir", run, "--on-nan", "skip"]
+    for _ in range(trials):
+        process = start(place, "plain", "data", *options, "--epochs", 100_000, "--save-steps", 7)
+        wait_for(lambda past=last: newest_step(run) > past, 60)
+        break_off(process)
+        last = newest_step(run)
+        note = json.loads((run / f"ckpt-{last}.json").read_text())
+        assert note["epoch"] * 7 + note["batches"] == last  # 7 batches in an epoch of both
+    out, said = train(place, "plain", "data", *options, "--epochs", 100_000, "--steps", last + 9)
+    assert f"goes on from ckpt-{last}" in said and out["steps"] == last + 9 and np.isfinite(out["values"]["loss"])
+
+
 def test_an_epoch_begins_anew_if_other_workers_go_on_with_it(place, tmp_path):
     """Nobody knows which rows each of them would have to pass over."""
     run = tmp_path / "run"
