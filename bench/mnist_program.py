@@ -1,7 +1,8 @@
 """Trains a small convolutional network on MNIST digits on two nodes of a Spark of its own, from CSV to a saved model.
 
-    mnist_program.py export FOLDER               makes the trainable model for `native` (ours)
-    mnist_program.py native FOLDER CSV EPOCHS    trained without Python on the executors (ours)
+    mnist_program.py export FOLDER               makes the trainable model for these two (ours)
+    mnist_program.py native FOLDER CSV EPOCHS    trained without Python on the executors, fed by Spark (ours)
+    mnist_program.py records FOLDER CSV EPOCHS   the same on TFRecords that are made of the CSV first (ours)
     mnist_program.py keras FOLDER CSV EPOCHS     a Keras program on each node, within keras.distributed (ours)
     mnist_program.py spark FOLDER                a job without work
     mnist_program.py peer FOLDER CSV EPOCHS      with tensorflowonspark 2.2.5, the way its example goes
@@ -13,15 +14,16 @@ JSON with the accuracy on the rows that were trained on, as a sign that somethin
 import argparse
 import json
 import os
+import subprocess
 import sys
 
 BATCH, WORKERS, PIXELS, DIGITS = 64, 2, 784, 10
 RATE = 0.05
 
 
-def make_model(keras):
+def make_model(keras, *first):
     """The network of the peer's example."""
-    layers = [keras.Input([PIXELS], name="image"), keras.layers.Reshape([28, 28, 1])]
+    layers = [keras.Input([PIXELS], name="image"), *first, keras.layers.Reshape([28, 28, 1])]
     layers += [keras.layers.Conv2D(32, 3, activation="relu"), keras.layers.MaxPooling2D(), keras.layers.Flatten()]
     layers += [keras.layers.Dense(64, activation="relu"), keras.layers.Dense(DIGITS, activation="softmax")]
     return keras.Sequential(layers)
@@ -37,12 +39,14 @@ def context(folder):
     return sc
 
 
-def frame_of(sc, path):
+def frame_of(sc, path, pixel="each"):
     from pyspark.sql import SparkSession
 
     numbers = SparkSession(sc).read.text(path).selectExpr("cast(split(value, ',') as array<float>) as n")
-    image = f"transform(slice(n, 1, {PIXELS}), each -> cast(each / 255 as float)) as image"
-    digits = numbers.selectExpr(image, f"cast(n[{PIXELS}] as int) as label")
+    image = f"slice(n, 1, {PIXELS})"
+    if pixel != "each":
+        image = f"transform({image}, each -> cast({pixel} as float))"
+    digits = numbers.selectExpr(f"{image} as image", f"cast(n[{PIXELS}] as int) as label")
     return digits.repartition(2 * WORKERS).cache()
 
 
@@ -51,8 +55,9 @@ def export(folder):
 
     from tensorflowonspark import native
 
+    model = make_model(keras, keras.layers.Rescaling(1 / 255))
     loss = keras.losses.SparseCategoricalCrossentropy()
-    native.export(make_model(keras), keras.optimizers.SGD(RATE), loss, ["accuracy"], f"{folder}/model", overwrite=True)
+    native.export(model, keras.optimizers.SGD(RATE), loss, ["accuracy"], f"{folder}/model", overwrite=True)
 
 
 def train_native(folder, path, epochs):
@@ -63,6 +68,25 @@ def train_native(folder, path, epochs):
     trainer = native.Trainer(f"{folder}/model", batch_size=BATCH, export_dir=f"{folder}/trained")
     cluster = TFCluster.run(sc, trainer, None, WORKERS, num_ps=0, input_mode=TFCluster.InputMode.SPARK)
     cluster.train(digits, epochs)
+    cluster.shutdown()
+    accuracy = cluster.results()[0].value["values"]["accuracy"]
+    sc.stop()
+    return accuracy
+
+
+def train_records(folder, path, epochs):
+    """Files that all executors see: they read their shards themselves."""
+    from tensorflowonspark import TFCluster, native
+
+    records = f"{folder}/records"
+    columns = ["--no-header", "--fold", f"image=0:{PIXELS}", "--label", "last"]
+    tfos = os.path.join(os.path.dirname(sys.executable), "tfos")
+    subprocess.run([tfos, "records", "convert", path, records, *columns, "--shards", "4", "--overwrite"], check=True)
+    sc = context(folder)
+    trainer = native.Trainer(
+        f"{folder}/model", data=records, epochs=epochs, batch_size=BATCH, export_dir=f"{folder}/trained"
+    )
+    cluster = TFCluster.run(sc, trainer, None, WORKERS, num_ps=0)
     cluster.shutdown()
     accuracy = cluster.results()[0].value["values"]["accuracy"]
     sc.stop()
@@ -88,7 +112,7 @@ def train_keras(folder, path, epochs):
         return history["accuracy"][-1]
 
     sc = context(folder)
-    digits = frame_of(sc, path)
+    digits = frame_of(sc, path, "each / 255")
     cluster = TFCluster.run(sc, program, None, WORKERS, num_ps=0, input_mode=TFCluster.InputMode.SPARK)
     cluster.train(digits, epochs, columns={"image": {"shape": [PIXELS]}})
     cluster.shutdown()
@@ -165,7 +189,7 @@ def main():
         return export(folder)
     if what == "spark":
         return start_and_end(folder)
-    ways = {"native": train_native, "keras": train_keras, "peer": train_peer}
+    ways = {"native": train_native, "records": train_records, "keras": train_keras, "peer": train_peer}
     accuracy = ways[what](folder, sys.argv[3], int(sys.argv[4]))
     print("\n" + json.dumps({"accuracy": float(accuracy)}), flush=True)
 
