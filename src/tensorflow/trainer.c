@@ -52,14 +52,18 @@ bool tfos__trainer_stops(const tfos__trainer *trainer)
     return trainer->listener->stops != NULL && trainer->listener->stops(trainer->listener->context);
 }
 
-bool tfos__trainer_breaks(const tfos__trainer *trainer)
+bool tfos__trainer_breaks(void *trainer)
 {
-    return trainer->listener->breaks != NULL && trainer->listener->breaks(trainer->listener->context);
+    const tfos__trainer_listener *listener = ((const tfos__trainer *)trainer)->listener;
+    return listener->breaks != NULL && listener->breaks(listener->context);
 }
 
-static bool is_broken(void *context)
+void tfos__trainer_call_options(tfos__trainer *trainer, const char *about, tfos_call_options *out)
 {
-    return tfos__trainer_breaks(context);
+    tfos_call_options_init(out, sizeof *out);
+    out->about = about;
+    out->interrupted = tfos__trainer_breaks;
+    out->interrupted_context = trainer;
 }
 
 /* ---- the beginning ---- */
@@ -67,9 +71,7 @@ static bool is_broken(void *context)
 static tfos_status open_group(tfos__trainer *self, tfos_error *error)
 {
     tfos_call_options options;
-    tfos_call_options_init(&options, sizeof options);
-    options.interrupted = is_broken;
-    options.interrupted_context = self;
+    tfos__trainer_call_options(self, NULL, &options);
     TFOS_TRY(tfos_group_open(&options, &self->group, error));
     self->rank = tfos_group_rank(self->group);
     self->size = tfos_group_size(self->group);
@@ -105,7 +107,7 @@ static tfos_status open_inputs(tfos__trainer *self, tfos_error *error)
                                            .of = self->options,
                                            .shard = self->rank,
                                            .shards = self->size,
-                                           .stops = is_broken,
+                                           .stops = tfos__trainer_breaks,
                                            .stops_context = self};
     TFOS_TRY(tfos__trainer_input_open(&options, &self->data, error));
     options.validation = true;

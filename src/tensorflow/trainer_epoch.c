@@ -182,11 +182,6 @@ static tfos_status run_steps(tfos__trainer *self, tfos_error *error)
 
 /* ---- its end ---- */
 
-static bool is_broken(void *context)
-{
-    return tfos__trainer_breaks(context);
-}
-
 /* What the worker that came last says and has becomes what all say and have: it has taken part in every tally, and they
  * have not. Numbers that go with weights count when these are there. */
 static tfos_status take_from_last(tfos__trainer *self, bool mine, tfos_error *error)
@@ -231,9 +226,7 @@ static tfos_status join(tfos__trainer *self, tfos_error *error)
     if (tfos__trainer_is_alone(self)) {
         return TFOS_OK;
     }
-    tfos_call_options_init(&options, sizeof options);
-    options.interrupted = is_broken;
-    options.interrupted_context = self;
+    tfos__trainer_call_options(self, NULL, &options);
     TFOS_TRY(tfos_group_join(self->group, &options, &last, error));
     TFOS_TRY(take_from_last(self, last == self->rank, error));
     self->epoch_rows = 0;

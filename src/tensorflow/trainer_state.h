@@ -80,7 +80,10 @@ static inline bool tfos__trainer_is_alone(const tfos__trainer *trainer)
 
 void tfos__trainer_say(const tfos__trainer *trainer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool tfos__trainer_stops(const tfos__trainer *trainer);
-bool tfos__trainer_breaks(const tfos__trainer *trainer);
+bool tfos__trainer_breaks(void *trainer); /* so that whatever waits for the trainer can ask */
+
+/* Of a call to the group, which is broken off with the trainer. */
+void tfos__trainer_call_options(tfos__trainer *trainer, const char *about, tfos_call_options *out);
 
 /* INVALID: the value that early stopping looks at is none of those that there are. */
 tfos_status tfos__trainer_fail_monitor(const tfos__trainer *trainer, const tfos__step_values *values,

@@ -24,11 +24,6 @@ enum {
 
 enum { WORD_STOP, WORD_LEFT, WORD_HERE, WORD_SAVE, WORD_NEXT, WORDS };
 
-static bool is_broken(void *context)
-{
-    return tfos__trainer_breaks(context);
-}
-
 tfos_status tfos__trainer_sum(tfos__trainer *trainer, double *numbers, size_t count, const char *about,
                               tfos_error *error)
 {
@@ -42,10 +37,7 @@ tfos_status tfos__trainer_sum(tfos__trainer *trainer, double *numbers, size_t co
     if (tfos__trainer_is_alone(trainer)) {
         return TFOS_OK;
     }
-    tfos_call_options_init(&options, sizeof options);
-    options.about = about;
-    options.interrupted = is_broken;
-    options.interrupted_context = trainer;
+    tfos__trainer_call_options(trainer, about, &options);
     return tfos_group_call(trainer->group, &part, 1, &options, NULL, error);
 }
 

@@ -86,6 +86,25 @@ def break_off(process):
     assert process.returncode == 3 and "stopped by a signal behind step" in said
 
 
+def write_one_and_many(place, folder):
+    """Data of which the first of two workers gets a batch, and the second many; returns the options to do so."""
+    os.makedirs(folder / "data")
+    rows = np.load(place / "rows.npz")
+    records.write(folder / "data" / "0.tfrecord.gz", {"x": rows["x"][:BATCH], "label": rows["y"][:BATCH]})
+    many = {"x": np.tile(rows["x"], [5000, 1]), "label": np.tile(rows["y"], 5000)}
+    records.write(folder / "data" / "1.tfrecord.gz", many)
+    return ["--nodes", 2, "--shuffle", 0, "--model-dir", folder / "run"]
+
+
+def start_until_one_waits(place, folder, options):
+    process = start(place, "plain", folder / "data", *options, "--epochs", 99)
+    wait_for((folder / "run" / "train").is_dir, 60)
+    second = trainer_below(process.pid, 1)
+    begun = cpu_seconds(second)
+    wait_for(lambda: cpu_seconds(second) > begun + 0.5, 60)
+    return process
+
+
 # ---- what is left of their work ----
 
 
@@ -209,24 +228,14 @@ def test_a_trainer_that_others_stop_is_started_again(place, tmp_path, nodes):
 
 def test_a_first_worker_without_rows_saves_what_the_others_have_learned(place, tmp_path):
     """It waits for them, without a word of theirs, until all stop."""
-    os.makedirs(tmp_path / "data")
-    rows = np.load(place / "rows.npz")
-    records.write(tmp_path / "data" / "0.tfrecord.gz", {"x": rows["x"][:BATCH], "label": rows["y"][:BATCH]})
-    many = {"x": np.tile(rows["x"], [5000, 1]), "label": np.tile(rows["y"], 5000)}
-    records.write(tmp_path / "data" / "1.tfrecord.gz", many)
-    run = tmp_path / "run"
-    process = start(place, "plain", tmp_path / "data", "--nodes", 2, "--shuffle", 0, "--model-dir", run, "--epochs", 99)
-    wait_for((run / "train").is_dir, 60)
-    second = trainer_below(process.pid, 1)
-    begun = cpu_seconds(second)
-    wait_for(lambda: cpu_seconds(second) > begun + 0.5, 60)
+    run, options = tmp_path / "run", write_one_and_many(place, tmp_path)
+    process = start_until_one_waits(place, tmp_path, options)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, said
     step = newest_step(run)
     assert step > 30, said
-    options = ["--nodes", 2, "--shuffle", 0, "--model-dir", run, "--epochs", 1, "--steps", step + 1]
-    out, said = train(place, "plain", tmp_path / "data", *options)
+    out, said = train(place, "plain", tmp_path / "data", *options, "--steps", step + 1)
     assert f"goes on from ckpt-{step}: epoch 1, step {step}" in said and out["rows"] == BATCH
 
 
@@ -249,18 +258,8 @@ def test_the_first_worker_saves_if_another_one_loses_its_patience(place, tmp_pat
 
 def test_a_join_that_is_broken_off_costs_nothing_else(place, tmp_path):
     """The first worker has one batch, and waits for the second with its many, which it hears no more of."""
-    os.makedirs(tmp_path / "data")
-    rows = np.load(place / "rows.npz")
-    records.write(tmp_path / "data" / "0.tfrecord.gz", {"x": rows["x"][:BATCH], "label": rows["y"][:BATCH]})
-    many = {"x": np.tile(rows["x"], [5000, 1]), "label": np.tile(rows["y"], 5000)}
-    records.write(tmp_path / "data" / "1.tfrecord.gz", many)
-    run = tmp_path / "run"
-    options = ["--nodes", 2, "--shuffle", 0, "--model-dir", run, "--epochs", 9]
-    process = start(place, "plain", tmp_path / "data", *options)
-    wait_for((run / "train").is_dir, 60)
-    second = trainer_below(process.pid, 1)
-    begun = cpu_seconds(second)
-    wait_for(lambda: cpu_seconds(second) > begun + 0.5, 60)
+    run, options = tmp_path / "run", write_one_and_many(place, tmp_path)
+    process = start_until_one_waits(place, tmp_path, options)
     break_off(process)
     assert newest_step(run) == 1 and json.loads((run / "ckpt-1.json").read_text())["batches"] == 1
     out, said = train(place, "plain", tmp_path / "data", *options, "--steps", 5)
