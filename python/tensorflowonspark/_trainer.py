@@ -3,8 +3,10 @@
 import copy
 import json
 import os
+import pathlib
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -136,16 +138,18 @@ def _paths(given: Any) -> Any:
     return [_place(given)] if isinstance(given, str | os.PathLike) else [_place(each) for each in given]
 
 
+_shipping = threading.Lock()
 _shipped: dict[tuple[str, str, float], str] = {}  # by application, folder and time
 
 
 def _ship(sc: Any, folder: str) -> str:
     """Brings a model to the executors, once for each application; returns how the nodes find it."""
     key = (sc.applicationId, folder, os.path.getmtime(os.path.join(folder, "saved_model.pb")))
-    if key not in _shipped:
-        name = f"tfos-trainable-{len(_shipped)}-{abs(hash(key)):x}"
-        made = tempfile.mkdtemp(prefix="tfos-", dir=sc._temp_dir)
-        archive = shutil.make_archive(os.path.join(made, name), "zip", folder)
-        sc.addArchive(f"{archive}#{name}")
-        _shipped[key] = f"sparkfiles:{name}"
-    return _shipped[key]
+    with _shipping:
+        if key not in _shipped:
+            name = f"tfos-trainable-{len(_shipped)}-{abs(hash(key)):x}"
+            made = tempfile.mkdtemp(prefix="tfos-", dir=sc._temp_dir)
+            archive = shutil.make_archive(os.path.join(made, name), "zip", folder)
+            sc.addArchive(f"{pathlib.Path(archive).as_uri()}#{name}")
+            _shipped[key] = f"sparkfiles:{name}"
+        return _shipped[key]

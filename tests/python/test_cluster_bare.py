@@ -228,7 +228,7 @@ def test_an_executor_that_is_killed_amid_unpacking_is_no_obstacle(spark, frame, 
     failures = []
     thread = threading.Thread(target=lambda: failures.append(failure_of(frame)))
     thread.start()
-    wait_for(lambda: glob.glob(f"{cache}/.new-*/libtensorflow_cc.so.2"), 60)
+    wait_for(lambda: glob.glob(f"{cache}/.tfos-new-*/libtensorflow_cc.so.2"), 60)
     [unpacker] = [pid for pid in spark_tools.marked_processes("CoarseGrainedExecutorBackend") if writes(pid, cache)]
     os.kill(unpacker, signal.SIGKILL)
     thread.join()
@@ -244,7 +244,7 @@ def writes(pid, cache):
     for path in glob.glob(f"/proc/{pid}/fd/*"):
         with contextlib.suppress(OSError):
             opened.append(os.readlink(path))
-    return any(path.startswith(f"{cache}/.new-") for path in opened)
+    return any(path.startswith(f"{cache}/.tfos-new-") for path in opened)
 
 
 @pytest.mark.long

@@ -31,8 +31,10 @@ import java.util.Set;
  * FOLDER/KIND-NAME/        an entry, which is called by its content
  *        KIND-NAME/hold    held, together, by all processes that use the entry, as long as they live
  *        KIND-NAME/files   size, time and name of each of its files
- * FOLDER/.…                what is being made or removed; if nobody holds the lock, it was left by the dead
+ * FOLDER/.tfos-…           what is being made or removed; if nobody holds the lock, it was left by the dead
  * </pre>
+ *
+ * <p>A user may name any folder, such as his home: what does not look like one of these is not ours, and stays.
  *
  * <p>Whoever can write to the folder can have programs run that he likes, in the name of all who use it. So it belongs
  * to its user, or to root, and nobody else may write to it.
@@ -44,6 +46,8 @@ final class HostCache {
     private static final String LOCK = "lock";
     private static final String HOLD = "hold";
     private static final String FILES = "files";
+    private static final String NEW = ".tfos-new-";
+    private static final String OLD = ".tfos-old-";
     private static final int ROOT = 0;
 
     // The system's locks are those of processes, and a process that closes a file gives up all that it has on it. So
@@ -211,7 +215,7 @@ final class HostCache {
         if (room < bytes) {
             throw new IOException("it has room for " + sizeOf(room) + ", and " + sizeOf(bytes) + " are needed");
         }
-        Path made = Files.createTempDirectory(folder, ".new-");
+        Path made = Files.createTempDirectory(folder, NEW);
         try {
             filler.fill(made);
             seal(made);
@@ -303,7 +307,7 @@ final class HostCache {
     private static void removeOld(Path folder, String kind, Path newest) {
         try {
             List<Path> entries = namesIn(folder);
-            entries.removeIf(each -> !each.getFileName().toString().startsWith(kind + "-") || each.equals(newest));
+            entries.removeIf(each -> !isEntry(each, kind) || each.equals(newest));
             entries.sort(Comparator.comparing(HostCache::lastUse).reversed());
             for (Path each : entries.subList(Math.min(entries.size(), KEPT - 1), entries.size())) {
                 removeUnused(each);
@@ -311,6 +315,12 @@ final class HostCache {
         } catch (IOException e) {
             System.err.println("tfos: " + folder + ": what is old there stays: " + explain(e));
         }
+    }
+
+    private static boolean isEntry(Path path, String kind) {
+        return path.getFileName().toString().startsWith(kind + "-")
+                && Files.isRegularFile(path.resolve(HOLD))
+                && Files.isRegularFile(path.resolve(FILES));
     }
 
     private static FileTime lastUse(Path entry) {
@@ -336,14 +346,15 @@ final class HostCache {
 
     /** Takes the name away first: what is half removed is nothing. */
     private static void retire(Path entry) throws IOException {
-        Path old = Files.createTempDirectory(entry.getParent(), ".old-");
+        Path old = Files.createTempDirectory(entry.getParent(), OLD);
         Files.move(entry, old, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
         Unpacked.remove(old);
     }
 
     private static void removeLeft(Path folder) throws IOException {
         for (Path each : namesIn(folder)) {
-            if (each.getFileName().toString().startsWith(".")) {
+            String name = each.getFileName().toString();
+            if (name.startsWith(NEW) || name.startsWith(OLD)) {
                 Unpacked.remove(each);
             }
         }

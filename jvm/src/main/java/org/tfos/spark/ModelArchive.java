@@ -25,8 +25,10 @@ final class ModelArchive {
         String archive = name + ".zip";
         java.nio.file.Path made = Unpacked.here().folder(name, to -> files.zip(folder, to.resolve(archive)));
         synchronized (SENT) {
-            if (SENT.add(context.sc().applicationId() + " " + name)) {
-                context.sc().addArchive(made.resolve(archive) + "#" + name);
+            String sent = context.sc().applicationId() + " " + name;
+            if (!SENT.contains(sent)) {
+                context.sc().addArchive(made.resolve(archive).toUri() + "#" + name);
+                SENT.add(sent);
             }
         }
         return SHIPPED + name;

@@ -103,6 +103,9 @@ public final class ModelTransform {
 
     /** Rows of each run of the model. */
     public ModelTransform batchRows(long value) {
+        if (value < 1) {
+            throw new TfosException(Status.INVALID, "batch_size: expected 1 or more rows, found " + value);
+        }
         batchRows = value;
         return this;
     }

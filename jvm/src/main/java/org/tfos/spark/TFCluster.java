@@ -93,7 +93,7 @@ public final class TFCluster implements AutoCloseable {
 
         /** Starts TensorBoard beside the first node, with the Python of the trainers, on a folder of event files. */
         public Options tensorboard(String logDir) {
-            tensorboard = logDir;
+            tensorboard = Trainer.placeOf(logDir); // that of the trainers, who are told so, too
             return this;
         }
 

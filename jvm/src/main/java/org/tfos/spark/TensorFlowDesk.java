@@ -1,6 +1,7 @@
 package org.tfos.spark;
 
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -28,7 +29,9 @@ final class TensorFlowDesk implements RpcEndpoint {
     static final String FAILED = "failed ";
 
     private static final String DESCRIPTION = "description";
+    private static final String PACKED = ".zst";
     private static final long TELL_MS = 2000;
+    private static final long FAILED_MS = 5000; // for which a failure is that of all who ask
     private static final Map<SparkEnv, TensorFlowDesk> DESKS = new HashMap<>();
 
     /** What is handed out: the libraries of a Python, in a folder for packed ones. */
@@ -37,6 +40,7 @@ final class TensorFlowDesk implements RpcEndpoint {
         final String cache;
         CompletableFuture<String> answer; // null: nobody has asked
         volatile Path packed; // null: there is none yet
+        volatile long failedNs; // when it was answered that it cannot be had
 
         Source(String python, String cache) {
             this.python = python;
@@ -118,21 +122,28 @@ final class TensorFlowDesk implements RpcEndpoint {
             source.answer = null; // somebody has tidied up
             source.packed = null;
         }
+        if (source.answer != null
+                && source.answer.getNow(WAIT).startsWith(FAILED)
+                && System.nanoTime() - source.failedNs > FAILED_MS * 1_000_000) {
+            source.answer = null; // what was missing may be there when somebody asks again
+        }
         if (source.answer == null) {
             CompletableFuture<String> answer = new CompletableFuture<>();
             source.answer = answer;
-            Thread thread = new Thread(() -> answer.complete(answerOf(source)), "tfos-tensorflow-pack");
+            Thread thread = new Thread(() -> answer.complete(packedAnswer(source)), "tfos-tensorflow-pack");
             thread.setDaemon(true);
             thread.start();
         }
-        String answer = source.answer.getNow(WAIT);
-        if (answer.startsWith(FAILED)) {
-            source.answer = null; // what was missing may be there when somebody asks again
-        }
-        return answer;
+        return source.answer.getNow(WAIT);
     }
 
     // ---- packing ----
+
+    private String packedAnswer(Source source) {
+        String answer = answerOf(source);
+        source.failedNs = System.nanoTime();
+        return answer;
+    }
 
     /** An address, and the lines that describe what is there. */
     private String answerOf(Source source) {
@@ -141,16 +152,28 @@ final class TensorFlowDesk implements RpcEndpoint {
             List<Path> files = TensorFlowPack.filesOf(library);
             long bytes = Files.size(files.get(0)) + Files.size(files.get(1));
             String key = TensorFlowPack.keyOf(files);
-            String name = NAME + "-" + key + ".zst"; // Spark's server knows files by their names
             Path made = HostCache.ofTensorFlow(source.cache)
-                    .entry("packed", key, bytes / 2, folder -> pack(files, bytes, folder, name));
-            source.packed = made.resolve(name);
+                    .entry("packed", key, bytes / 2, folder -> pack(files, bytes, folder, nameIn(folder, key)));
+            source.packed = packedIn(made);
             String address = env.rpcEnv().fileServer().addFile(source.packed.toFile());
             return address + "\n" + Files.readString(made.resolve(DESCRIPTION));
         } catch (IOException e) {
             return FAILED + "on the driver's host, " + HostCache.explain(e);
         } catch (Exception | Error e) {
             return FAILED + "on the driver's host, " + e; // whoever asks must not wait for ever
+        }
+    }
+
+    /** Spark's server knows files by their names alone: so it has those of other folders for packed ones, too. */
+    private static String nameIn(Path entry, String key) {
+        int folder = entry.getParent().toString().hashCode();
+        return NAME + "-" + key + "-" + Integer.toHexString(folder) + PACKED;
+    }
+
+    /** Whoever has made the entry may have called its folder by another name. */
+    private static Path packedIn(Path entry) throws IOException {
+        try (DirectoryStream<Path> packed = Files.newDirectoryStream(entry, "*" + PACKED)) {
+            return packed.iterator().next();
         }
     }
 

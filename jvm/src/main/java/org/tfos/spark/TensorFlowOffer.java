@@ -230,19 +230,30 @@ public final class TensorFlowOffer implements Serializable {
         return Paths.get(answer.said).toAbsolutePath();
     }
 
+    private static String textOf(InputStream stream) {
+        try {
+            return new String(stream.readAllBytes(), StandardCharsets.UTF_8).trim();
+        } catch (IOException e) {
+            return HostCache.explain(e);
+        }
+    }
+
     private static Answer ask(Path command, String python) throws IOException {
         ProcessBuilder builder = new ProcessBuilder(command.toString(), "tensorflow");
         if (!python.isEmpty()) {
             builder.command().addAll(List.of("--python", python));
         }
-        Process process = builder.redirectErrorStream(true).start();
+        Process process = builder.start();
         try {
-            String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).trim();
+            // Others may have something to say there, such as the system's loader: it is no part of the path.
+            CompletableFuture<String> problem =
+                    CompletableFuture.supplyAsync(() -> textOf(process.getErrorStream()));
+            String path = textOf(process.getInputStream());
             int code = process.waitFor();
             if (code != 0 && code != NOTHING_FOUND) {
-                throw new IOException(command + " tensorflow has ended with " + code + ": " + said);
+                throw new IOException(command + " tensorflow has ended with " + code + ": " + problem.join());
             }
-            return new Answer(code, said);
+            return new Answer(code, code == 0 ? path : problem.join());
         } catch (InterruptedException e) {
             process.destroyForcibly();
             throw new IOException("interrupted while TensorFlow was looked for", e);

@@ -173,7 +173,7 @@ public final class Trainer {
     }
 
     /** Nodes work in folders of their own. What is empty, or no path at all, is refused by the native library. */
-    private static String placeOf(String path) {
+    static String placeOf(String path) {
         boolean whole = path.isEmpty() || SCHEME.matcher(path).matches() || path.indexOf('\0') >= 0;
         return whole ? path : Paths.get(path).toAbsolutePath().normalize().toString();
     }

@@ -8,6 +8,7 @@ import java.math.BigInteger;
 import java.nio.file.FileVisitResult;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.StandardCopyOption;
@@ -82,7 +83,12 @@ final class Unpacked {
     }
 
     private static Path commandIn(Path folder, byte[] program) throws IOException {
-        Path command = unpack(folder, "tfos-" + hash(program), made -> writeProgram(program, made)).resolve("tfos");
+        String name = "tfos-" + hash(program);
+        Path command = folder.resolve(name).resolve("tfos");
+        if (Files.isDirectory(command.getParent()) && !Files.exists(command)) {
+            retire(command.getParent()); // somebody has tidied up
+        }
+        unpack(folder, name, made -> writeProgram(program, made));
         // access(2) refuses programs on file systems that are mounted noexec.
         if (!Files.isExecutable(command)) {
             throw new IOException("programs may not be run there (is it mounted noexec?)");
@@ -98,6 +104,18 @@ final class Unpacked {
 
     interface Filler {
         void fill(Path folder) throws IOException;
+    }
+
+    /** Takes the name away first; whoever was faster has done so. */
+    private static void retire(Path folder) throws IOException {
+        Path old = Files.createTempDirectory(folder.getParent(), ".tfos-");
+        try {
+            Files.move(folder, old, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+        } catch (NoSuchFileException e) {
+            // it is gone
+        } finally {
+            remove(old);
+        }
     }
 
     private static Path unpack(Path parent, String name, Filler filler) throws IOException {

@@ -230,6 +230,18 @@ class HostCacheTest {
     }
 
     @Test
+    void whatIsNotOursStays(@TempDir Path folder) throws Exception {
+        for (String name : List.of(".ssh", ".new-idea", "thing-tutorial", "thing-of-mine", "thing-model")) {
+            Files.writeString(Files.createDirectory(folder.resolve(name)).resolve("file"), TEXT);
+        }
+        List<String> before = namesIn(folder);
+        for (String name : List.of("a", "b", "c", "d")) {
+            make(folder, name);
+        }
+        assertTrue(namesIn(folder).containsAll(before), namesIn(folder).toString());
+    }
+
+    @Test
     void roomIsLookedAtBefore(@TempDir Path folder) throws Exception {
         IOException e = assertThrows(
                 IOException.class, () -> cache(folder).entry("thing", "a", Long.MAX_VALUE / 2, HostCacheTest::fill));
