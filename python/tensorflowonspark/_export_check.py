@@ -16,6 +16,7 @@ _log = logging.getLogger("tensorflowonspark")
 
 _PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunction")
 _ROWS = (4, 3)
+_OPEN = 2  # for sizes that nobody knows
 
 
 def _ops_of(function: Any) -> list[Any]:
@@ -47,10 +48,12 @@ def draws_unseen(traced: dict[str, Any]) -> bool:
 # ---- a batch ----
 
 
-def _made_up(port: Port, rows: int, random: np.random.Generator) -> Any:
-    """Values that nothing objects to, as a rule: they are numbers of words and classes, probabilities, pixels."""
+def _made_up(port: Port, said: Any, rows: int, random: np.random.Generator) -> Any:
+    """Values that nothing objects to, as a rule: they are numbers of words and classes, probabilities, pixels. Sizes
+    that the model leaves open are those that the caller has said, or small."""
     dtype = port.spec.dtype
-    any_size = [rows, *[2] * len(port.spec.shape)]
+    open_sizes = [None] * len(port.spec.shape) if said is None else said.shape
+    any_size = [rows, *(size or _OPEN for size in open_sizes[1:])]
     shape = [size or other for size, other in zip(port.spec.shape, any_size)]
     if dtype.name == "string":
         return random.choice([b"a", b"b"], shape).astype(object)
@@ -64,9 +67,13 @@ def _batches(ports: Ports, given: Any) -> list[dict[str, Any]]:
     import tensorflow as tf
 
     random = np.random.default_rng(0)
-    made = [{port.key: _made_up(port, rows, random) for port in ports.all()} for rows in _ROWS]
     values = tf.nest.flatten(given) if isinstance(given, tuple) else []
     values = [each for each in values if each is not None]
+    specs = values if len(values) == len(ports.all()) else [None] * len(ports.all())
+    said = [each if isinstance(each, tf.TensorSpec) and each.shape.rank is not None else None for each in specs]
+    made = [
+        {port.key: _made_up(port, spec, rows, random) for port, spec in zip(ports.all(), said)} for rows in _ROWS
+    ]
     if values and not any(isinstance(each, tf.TypeSpec) for each in values) and len(values) == len(ports.all()):
         whole = {port.key: np.asarray(each) for port, each in zip(ports.all(), values)}
         whole = {port.key: whole[port.key].astype(port.spec.dtype.as_numpy_dtype) for port in ports.all()}
@@ -86,7 +93,7 @@ def compare(model: Any, functions: Functions, variables: Variables, ports: Ports
     bound = 1e-2 if any("16" in str(getattr(each, "compute_dtype", "")) for each in layers_of(model)) else 1e-4
     with _quiet():
         loaded = tf.saved_model.load(folder)
-    with unchanged(every):
+    with unchanged(every), _explained():
         _compare_sums(model, ports, loaded.signatures["evaluate"], batches)
     if draws_unseen(functions.traced):
         _log.warning("the model draws random numbers that no variable accounts for: a step of it was not compared")
@@ -98,6 +105,22 @@ def compare(model: Any, functions: Functions, variables: Variables, ports: Ports
     _expect("the loss of a step", wanted_loss, found["loss"], bound)
     for key, value in wanted.items():
         _expect(f"the weight {key[5:]} behind a step", value, loaded.weights[key], bound)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Rows that are made up need not be such as the model takes: images of two pixels, say."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = error.message.partition("\n")[0]
+        raise ValueError(
+            "what was exported is tried on rows of the batch that was given, or else on made-up ones, with "
+            f"{_OPEN} for each size that is open; the model failed on them: {reason}. Give "
+            "batch=(x, y) of arrays, or of tf.TensorSpec with sizes that the model takes; check=False leaves it out"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -145,9 +145,9 @@ def _spec_of(value: Any) -> Any:
     if isinstance(value, (tf.TypeSpec, tf.RaggedTensor, tf.SparseTensor)):
         raise ValueError(f"expected dense tensors, found {value}: {_DENSE}")
     array = value if tf.is_tensor(value) else np.asarray(value)
-    dtype = tf.float32 if array.dtype in (np.float64, tf.float64) else array.dtype  # as fit does
-    dtype = tf.string if getattr(dtype, "kind", "") in "OSU" and dtype != tf.string else dtype
-    return tf.TensorSpec([None, *array.shape[1:]], dtype)
+    is_text = isinstance(array, np.ndarray) and array.dtype.kind in "OSU"
+    dtype = tf.string if is_text else tf.as_dtype(array.dtype)
+    return tf.TensorSpec([None, *array.shape[1:]], tf.float32 if dtype == tf.float64 else dtype)  # as fit does
 
 
 _DENSE = "columns are fed as dense tensors, so let the model make what it needs of them in its first layer"

@@ -2,6 +2,8 @@
 cluster to its end, and has the model exported if there is a function for that."""
 
 import contextlib
+import os
+import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,6 +30,7 @@ def fit(estimator: Any, dataset: Any) -> dict[str, str] | None:
     trainer = estimator.train_fn if isinstance(estimator.train_fn, Trainer) else None
     if trainer is not None:
         _check_trainer(trainer, args)
+        args.tfrecord_dir = local_place(dataset, args.tfrecord_dir)
     if estimator.export_fn is not None and not args.export_dir:
         raise ValueError("export_fn is to export a model, and nothing says where to: call setExportDir")
     fed = args.input_mode == TFCluster.InputMode.SPARK
@@ -112,8 +115,29 @@ def _check_trainer(trainer: Trainer, args: Any) -> None:
             "an estimator trains on the DataFrame that is fitted: leave data and validation out of its native.Trainer "
             "(setValidationCol says which rows it is validated with)"
         )
+    if args.epochs < 1:
+        raise ValueError(f"epochs: expected 1 or more, found {args.epochs}")
     if not args.export_dir:
         raise ValueError("nothing says where the trained model is to be: call setExportDir")
+
+
+def local_place(dataset: Any, folder: str | None) -> str | None:
+    """Trainers write and read local folders. Spark takes a path without a scheme for one of Hadoop's default file
+    system, so it is told which one is meant."""
+    spark = dataset.sparkSession
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    if not folder or "://" in folder:
+        return folder
+    if spark._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme() == "file":
+        return folder
+    return pathlib.Path(os.path.abspath(folder)).as_uri()
+
+
+def complete(model: Any, trainer: Trainer, dataset: Any) -> Any:
+    """The model that a trainer has written, with what it needs to be run."""
+    model.setExportDir(local_place(dataset, model.getExportDir()))
+    libraries = trainer.options.get("op_libraries")
+    return model.setOpLibraries(libraries) if libraries else model
 
 
 def _ports(trainer: Trainer, args: Any) -> dict[str, str]:
@@ -202,6 +226,9 @@ def _next_folder(estimator: Any, folder: str) -> str:
 
 
 def _run(estimator: Any, function: Any, sc: Any, program_args: Any, args: Any, sets: tuple[Any, Any] | None) -> None:
+    log_dir = args.model_dir
+    if isinstance(function, Trainer):
+        log_dir = function.options.get("log_dir", function.options.get("model_dir"))
     cluster = TFCluster.run(
         sc,
         function,
@@ -210,7 +237,7 @@ def _run(estimator: Any, function: Any, sc: Any, program_args: Any, args: Any, s
         args.num_ps,
         args.tensorboard,
         args.input_mode,
-        log_dir=args.model_dir,
+        log_dir=log_dir,
         driver_ps_nodes=args.driver_ps_nodes,
         master_node=args.master_node,
     )

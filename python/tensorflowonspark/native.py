@@ -74,6 +74,8 @@ def export(
     _ops.check_wire(wire)
     keras_of(model)
     path, renamed = os.fspath(path), dict(names or {})
+    if not path:
+        raise ValueError("path: expected the folder to write, found an empty text")
     _refuse_folder(path, overwrite)
     more = {"loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
     with compiled(model, optimizer, loss, metrics, **more), tempfile.TemporaryDirectory() as folder:

@@ -112,6 +112,8 @@ class TFEstimator(
     def _fit(self, dataset: Any) -> "TFModel":
         inputs = _training.fit(self, dataset)
         model = self._copyValues(TFModel(self.args))
+        if isinstance(self.train_fn, Trainer):
+            model = _training.complete(model, self.train_fn, dataset)
         return model._inherit() if inputs is None else model.setInputMapping(inputs)
 
     def fit(self, dataset: Any, params: Any = None) -> Any:

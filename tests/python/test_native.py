@@ -550,6 +550,32 @@ REFUSED = {
 }
 
 
+def test_a_batch_says_what_the_model_does_not(tmp_path):
+    """Types as fit takes them, and sizes that a model needs."""
+    import tensorflow as tf
+
+    keras = load("keras")
+    small = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
+    x, y = np.random.default_rng(1).random((12, 3)), np.arange(12).reshape(12, 1)
+
+    def own(wanted, found):
+        return keras.ops.mean(keras.ops.square(keras.ops.cast(wanted, "float32") - found), -1)
+
+    for given, dtype in (((x, y), "int64"), ((tf.constant(x), tf.constant(y, tf.float64)), "float32")):
+        said = native.export(small, "sgd", own, path=tmp_path / "small", batch=given, overwrite=True)
+        assert [each["dtype"] for each in (*said["inputs"], *said["labels"])] == ["float32", dtype]
+    layers = [keras.layers.Conv2D(2, 5), keras.layers.MaxPooling2D(4), keras.layers.GlobalAveragePooling2D()]
+    wide = keras.Sequential([keras.Input([None, None, 1]), *layers, keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match=r"made-up ones, with 2 for each size that is open; the model failed.*batch="):
+        native.export(wide, "sgd", "mse", path=tmp_path / "wide")
+    specs = tf.TensorSpec([None, 9, 8, 1]), tf.TensorSpec([None, 1])
+    for given in (specs, (np.zeros([5, 9, 8, 1]), np.zeros([5, 1]))):
+        said = native.export(wide, "sgd", "mse", path=tmp_path / "wide", batch=given, overwrite=True)
+        assert said["inputs"][0]["shape"] == [None, None, None, 1]
+    with pytest.raises(ValueError, match="expected the folder to write"):
+        native.export(small, "sgd", "mse", path="")
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(tmp_path, name):
     keras = load("keras")

@@ -517,6 +517,24 @@ def worst(frame):
     return max(abs(row.prediction - row.y) for row in frame.collect())
 
 
+def test_a_trained_model_is_where_the_trainer_has_written_it(spark, tmp_path, line):
+    """A path without a scheme is a local one for a trainer, and one of Hadoop's default file system for Spark."""
+    program, frame = line_through(spark, line, tmp_path)
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    before = conf.get("fs.defaultFS")
+    conf.set("fs.viewfs.mounttable.c.link./t", f"file://{tmp_path}/elsewhere")
+    conf.set("fs.defaultFS", "viewfs://c/")
+    try:
+        model = program.fit(frame)
+        assert model.getExportDir() == f"file://{tmp_path}/export"
+        assert model.transform(frame).count() == 60
+    finally:
+        conf.set("fs.defaultFS", before)
+    assert program.fit(frame).getExportDir() == f"{tmp_path}/export"
+    with pytest.raises(ValueError, match="epochs: expected 1 or more, found 0"):
+        program.setEpochs(0).fit(frame)
+
+
 def test_cross_validation_and_a_saved_pipeline(spark, tmp_path, line):
     """Other rows and params each time, none of which goes on from another's checkpoint, and a model at the end that
     others can load."""
