@@ -76,19 +76,20 @@ static json_object *shape_of(const tfos__bound *bound, int lists)
     return shape;
 }
 
-/* What is declared for a column. A cast only where there is something to be cast: binaries and strings are bytes. */
+/* What is declared for a column. Decimals have no type of ours, so they are cast; other numbers travel as they are, for
+ * the model's process says which of them do not fit, and a cast would round them to anything. */
 static json_object *declare(const tfos__bound *bound, json_object *field)
 {
     json_object *type = tfos__json_member(field, "type");
     json_object *declared = json_object_new_object();
     const char *values = values_of(type);
     int lists = lists_of(type);
-    bool is_text = strcmp(values, "string") == 0 || strcmp(values, "binary") == 0;
+    bool is_decimal = strncmp(values, "decimal", strlen("decimal")) == 0;
     tfos__dtype_form form = tfos__dtype_form_of(bound->spec->dtype);
     if (lists > 0) {
         json_object_object_add(declared, "shape", shape_of(bound, lists));
     }
-    if (form.has_columns && form.width > 0 && !is_text && strcmp(values, "boolean") != 0) {
+    if (form.has_columns && form.width > 0 && is_decimal) {
         json_object_object_add(declared, "cast", json_object_new_string(tfos_type_name(form.type)));
     }
     return declared;
