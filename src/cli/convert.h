@@ -30,6 +30,9 @@ typedef struct tfos__convert_options {
 /* The format that the end of a name asks for, compression left aside; `otherwise` when it says nothing. */
 tfos__convert_format tfos__convert_format_of(const char *path, tfos__convert_format otherwise);
 
+/* Between the fields of a file of CSV, by its name: a tab for .tsv, also a compressed one. */
+char tfos__convert_delimiter_of(const char *path);
+
 /* The ending of a file's name: ".tfrecord", … */
 const char *tfos__convert_format_ending(tfos__convert_format format);
 
@@ -41,7 +44,8 @@ extern const char *const tfos__convert_format_names[];
 typedef struct tfos__convert_plan {
     tfos__convert_format from;
     tfos__convert_format to;
-    tfos__csv_options csv;
+    tfos__csv_options csv; /* of the input */
+    char delimiter;        /* of the output */
     tfos__csv_fold folds[CLI_MAX_TEXTS];
 } tfos__convert_plan;
 

@@ -16,6 +16,24 @@ static bool ends_with(const char *name, size_t length, const char *ending)
     return length >= bytes && strncmp(name + length - bytes, ending, bytes) == 0;
 }
 
+/* Of a path, without the ending that tells its compression. */
+static size_t plain_length(const char *path)
+{
+    static const char *const compressed[] = {".gz", ".zlib", ".zz", ".deflate"};
+    size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++) {
+        if (ends_with(path, length, compressed[i])) {
+            return length - strlen(compressed[i]);
+        }
+    }
+    return length;
+}
+
+char tfos__convert_delimiter_of(const char *path)
+{
+    return ends_with(path, plain_length(path), ".tsv") ? '\t' : ',';
+}
+
 tfos__convert_format tfos__convert_format_of(const char *path, tfos__convert_format otherwise)
 {
     static const struct {
@@ -30,14 +48,7 @@ tfos__convert_format tfos__convert_format_of(const char *path, tfos__convert_for
         {".tfrecord", CONVERT_TFRECORD},
         {".tfrecords", CONVERT_TFRECORD},
     };
-    size_t length = strlen(path);
-    static const char *const compressed[] = {".gz", ".zlib", ".zz", ".deflate"};
-    for (size_t i = 0; i < sizeof compressed / sizeof compressed[0]; i++) {
-        if (ends_with(path, length, compressed[i])) {
-            length -= strlen(compressed[i]);
-            break;
-        }
-    }
+    size_t length = plain_length(path);
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         if (ends_with(path, length, endings[i].ending)) {
             return endings[i].format;
@@ -189,10 +200,10 @@ int tfos__convert_plan_make(const tfos__convert_options *options, const tfos_pat
         options->to != 0 ? (tfos__convert_format)(options->to - 1) : tfos__convert_format_of(output, CONVERT_TFRECORD);
     code = code == CLI_OK ? check_options(options, plan, first) : code;
     code = code == CLI_OK ? read_csv_options(options, plan->folds, &plan->csv) : code;
-    const char *path = paths->path[0];
-    bool tabs = ends_with(path, strlen(path), ".tsv") || ends_with(path, strlen(path), ".tsv.gz");
-    if (options->delimiter == NULL && (plan->from == CONVERT_CSV ? tabs : ends_with(output, strlen(output), ".tsv"))) {
-        plan->csv.delimiter = '\t';
+    plan->delimiter = plan->csv.delimiter;
+    if (options->delimiter == NULL) {
+        plan->csv.delimiter = tfos__convert_delimiter_of(paths->path[0]);
+        plan->delimiter = tfos__convert_delimiter_of(output);
     }
     return code;
 }

@@ -32,6 +32,9 @@ enum { INFER_BATCH_ROWS = 1024, INFER_JSON = JSON_C_TO_STRING_PLAIN | JSON_C_TO_
 /* In the order of the formats, behind "auto". */
 extern const char *const tfos__infer_format_names[];
 
+/* What was asked for (0: nothing), or else by the end of a name, also of those that only Spark has. */
+int tfos__infer_format_of(int given, const char *path);
+
 /* What was written. */
 typedef struct tfos__infer_outcome {
     int64_t rows;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "cli/infer.h"
 #include "column/schema.h"
+#include "fs/fs.h"
 #include "inference/rows.h"
 #include "service/flow.h"
 #include "tensorflow/model.h"
@@ -33,18 +34,24 @@ typedef struct inference {
 
 /* ---- what is asked for ---- */
 
+static int check_format(const char *key, int given, const char *option, const char *path)
+{
+    int format = tfos__infer_format_of(given, path);
+    if (format < INFER_PARQUET) {
+        return CLI_OK;
+    }
+    return tfos__cli_fail_usage("--%s %s: Spark reads and writes it; add --master, with local[*] on this machine",
+                                given != 0 ? key : option, given != 0 ? tfos__infer_format_names[format + 1] : path);
+}
+
 /* What only Spark can do. */
 static int check_here(const tfos__infer_options *options)
 {
-    const int formats[] = {options->convert.from, options->convert.to};
-    for (size_t i = 0; i < 2; i++) {
-        if (formats[i] > INFER_PARQUET) {
-            return tfos__cli_fail_usage("--%s %s: Spark reads and writes it; add --master, with local[*] on this "
-                                        "machine",
-                                        i == 0 ? "from" : "to", tfos__infer_format_names[formats[i]]);
-        }
+    int code = CLI_OK;
+    for (size_t i = 0; i < options->data.count && code == CLI_OK; i++) {
+        code = check_format("from", options->convert.from, "data", options->data.text[i]);
     }
-    return CLI_OK;
+    return code == CLI_OK ? check_format("to", options->convert.to, "output", options->output) : code;
 }
 
 static void add_pairs(json_object *to, const char *key, const tfos__cli_texts *pairs)
@@ -98,6 +105,38 @@ static tfos_status bind_rows(inference *self, tfos_error *error)
     return TFOS_OK;
 }
 
+static int refuse_output(const char *output, const char *what, const char *where)
+{
+    return tfos__cli_fail_usage("--output: %s %s %s: give another place", output, what, where);
+}
+
+/* Nothing that is read is lost, and nothing that is written is read the next time. */
+static int check_output(const inference *self)
+{
+    const tfos__infer_options *of = self->of;
+    int code = CLI_OK;
+    char *model = tfos__path_resolve(of->model);
+    char *output = tfos__path_resolve(of->output);
+    for (size_t i = 0; i < self->paths->count && output != NULL && code == CLI_OK; i++) {
+        char *path = tfos__path_resolve(self->paths->path[i]);
+        if (path != NULL && strcmp(path, output) == 0) {
+            code = refuse_output(of->output, "is read, too:", self->paths->path[i]);
+        }
+        free(path);
+    }
+    char *reader = tfos__paths_find_reader(of->data.text, of->data.count, of->output);
+    if (code == CLI_OK && reader != NULL) {
+        code = refuse_output(of->output, "lies in a folder whose files are all data:", reader);
+    }
+    if (code == CLI_OK && model != NULL && output != NULL && tfos__path_is_inside(output, model)) {
+        code = refuse_output(of->output, "lies in the model:", of->model);
+    }
+    free(reader);
+    free(model);
+    free(output);
+    return code;
+}
+
 /* All that can be wrong with names, types, shapes and files, before TensorFlow is loaded. */
 static int prepare(inference *self)
 {
@@ -107,7 +146,10 @@ static int prepare(inference *self)
         tfos_paths_expand(of->data.text, of->data.count, &self->paths, &error) != TFOS_OK) {
         return tfos__cli_fail(&error);
     }
-    int code = tfos__convert_plan_make(&self->convert, self->paths, of->data.text[0], of->output, &self->plan);
+    int code = check_output(self);
+    code = code != CLI_OK
+               ? code
+               : tfos__convert_plan_make(&self->convert, self->paths, of->data.text[0], of->output, &self->plan);
     if (code == CLI_OK) {
         code = tfos__convert_input_open(&self->convert, self->plan.from, self->plan.to, &self->plan.csv, self->paths,
                                         &self->input);
@@ -116,7 +158,7 @@ static int prepare(inference *self)
         code = tfos__cli_fail(&error);
     }
     if (code == CLI_OK) {
-        code = tfos__convert_output_open(&self->convert, self->plan.to, self->plan.csv.delimiter, of->output,
+        code = tfos__convert_output_open(&self->convert, self->plan.to, self->plan.delimiter, of->output,
                                          self->rows->written, &self->output);
     }
     return code;

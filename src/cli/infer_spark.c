@@ -49,8 +49,7 @@ static int check_csv(const tfos__infer_options *options, int from, int to)
 
 /* ---- formats ---- */
 
-/* By the end of a name, also of those that only Spark has. */
-static int format_of(int given, const char *path)
+int tfos__infer_format_of(int given, const char *path)
 {
     const char *dot = strrchr(path, '.');
     if (given != 0) {
@@ -91,11 +90,10 @@ static const char *delimiter_of(const char *given)
 static tfos_status add_csv(const tfos__infer_options *options, const char *side, const char *path,
                            tfos__cli_words *order, tfos_error *error)
 {
-    const char *dot = strrchr(path, '.');
     const char *given = options->convert.delimiter;
-    const char *delimiter = given != NULL ? delimiter_of(given) : dot != NULL && strcmp(dot, ".tsv") == 0 ? "\t" : ",";
+    const char own[] = {tfos__convert_delimiter_of(path), '\0'};
     TFOS_TRY(add_option(order, side, "header", options->convert.header ? "true" : "false", error));
-    return add_option(order, side, "sep", delimiter, error);
+    return add_option(order, side, "sep", given != NULL ? delimiter_of(given) : own, error);
 }
 
 static tfos_status add_read_options(const tfos__infer_options *options, int from, tfos__cli_words *order,
@@ -222,8 +220,8 @@ int tfos__infer_on_spark(const tfos__infer_options *options)
 {
     tfos_error error;
     tfos__cli_words order = {0};
-    int from = format_of(options->convert.from, options->data.text[0]);
-    int to = format_of(options->convert.to, options->output);
+    int from = tfos__infer_format_of(options->convert.from, options->data.text[0]);
+    int to = tfos__infer_format_of(options->convert.to, options->output);
     int code = check_options(options);
     code = code == CLI_OK ? check_csv(options, from, to) : code;
     if (code == CLI_OK) {

@@ -1,6 +1,9 @@
 /* The command tfos: finds the command that is asked for and runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -183,8 +186,21 @@ static int run(int argc, char **argv)
     return tfos__cli_fail_usage("unknown command '%s'; `tfos --help` lists them", argv[1]);
 }
 
+/* Whatever is opened next would otherwise get the number of a standard file that somebody has closed (`>&-`), and what
+ * is meant for that would go there. Opened the wrong way round, these fail as if they were closed. */
+static void open_standard_files(void)
+{
+    const int flags[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+        if (fcntl(file, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[file]) != file) {
+            _exit(CLI_SYSTEM);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_files();
     /* Only for what the terminal can show: numbers stay as data files write them. */
     setlocale(LC_CTYPE, "");
     tfos__cli_signals_init();

@@ -115,7 +115,7 @@ static int open_and_convert(conversion *self, const tfos_paths *paths, const tfo
         code = tfos__convert_input_open(&self->options, self->plan.from, self->plan.to, &self->plan.csv, paths, &input);
     }
     if (code == CLI_OK) {
-        code = tfos__convert_output_open(&self->options, self->plan.to, self->plan.csv.delimiter, self->output,
+        code = tfos__convert_output_open(&self->options, self->plan.to, self->plan.delimiter, self->output,
                                          tfos__convert_input_schema(input), &output);
     }
     if (code == CLI_OK) {

@@ -27,6 +27,7 @@ enum {
     LINE_BYTES = 16 << 20, /* of an answer */
     ANSWER_DEPTH = 32,
     FAILED_TO_START = 127,
+    LEFT_MS = 1000, /* for what processes that the child has left have to say */
 };
 
 static const char mark[] = "tfos: ";
@@ -119,12 +120,19 @@ static tfos_status start(char *const *words, int in, submission *self, tfos_erro
         return tfos__fail_errno(error, errno, "no pipe for spark-submit");
     }
     pid_t parent = getpid();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
     fflush(NULL);
+    /* A signal that came before the child has handlers and a group of its own would be lost: it waits until then. */
+    sigprocmask(SIG_BLOCK, &all, &before);
     self->child = fork();
     if (self->child == 0) {
         become(words, self, in, out[1], err[1], parent);
     }
     int code = errno;
+    (void)setpgid(self->child, self->child); /* as the child does: whoever comes first */
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(out[1]);
     if (err[1] >= 0) {
         close(err[1]);
@@ -266,12 +274,13 @@ static void pass_signals(submission *self)
     }
 }
 
-/* Until both pipes have ended, or the child has and nothing more comes: processes of its may live on for a moment, and
- * the pipes may hold more than is read at once. */
+/* Until both pipes have ended, or the child has and nothing more comes, or for too long: processes of its may live on,
+ * and the pipes may hold more than is read at once. */
 static int await(submission *self)
 {
     int status = 0;
     bool ended = false;
+    int64_t ended_ms = 0;
     struct pollfd from[] = {{.fd = self->out, .events = POLLIN}, {.fd = self->err, .events = POLLIN}};
     while (!ended || from[0].fd >= 0 || from[1].fd >= 0) {
         pass_signals(self);
@@ -281,10 +290,13 @@ static int await(submission *self)
                 from[i].fd = -1;
             }
         }
-        if (ended && ready == 0) {
+        if (ended && (ready == 0 || tfos__clock_ms() - ended_ms > LEFT_MS)) {
             break;
         }
-        ended = ended || waitpid(self->child, &status, WNOHANG) == self->child;
+        if (!ended && waitpid(self->child, &status, WNOHANG) == self->child) {
+            ended = true;
+            ended_ms = tfos__clock_ms();
+        }
     }
     kill(-self->child, SIGKILL); /* whatever it has left */
     return status;

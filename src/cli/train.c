@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "fs/local.h"
@@ -288,6 +289,37 @@ static bool add_all(json_object *to, const train_options *given, const char *con
     return add_columns(to, &given->columns) && add_rates(to, given->rate);
 }
 
+/* Options travel as JSON, which has no bytes but those of UTF-8. */
+static bool check_text(const char *key, json_object *value)
+{
+    const char *text = json_object_get_string(value);
+    size_t bytes = strlen(text);
+    if (tfos__utf8_valid_prefix(text, bytes) == bytes) {
+        return true;
+    }
+    tfos__cli_fail_usage("%s: expected UTF-8, found '%s': give it another name, or a link to it", key,
+                         tfos__printable_text(text).text);
+    return false;
+}
+
+static bool check_texts(json_object *options)
+{
+    json_object_object_foreach(options, key, value)
+    {
+        size_t count = json_object_is_type(value, json_type_array) ? json_object_array_length(value) : 0;
+        for (size_t i = 0; i < count; i++) {
+            json_object *each = json_object_array_get_idx(value, i);
+            if (json_object_is_type(each, json_type_string) && !check_text(key, each)) {
+                return false;
+            }
+        }
+        if (json_object_is_type(value, json_type_string) && !check_text(key, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- the command ---- */
 
 enum { SETTINGS_MOST = 16, PLAN_DEPTH = 8 };
@@ -362,7 +394,7 @@ static int train(const train_options *given, const tfos__cli_inputs *inputs)
                              .word_count = inputs->count - data,
                              .tensorflow = given->tensorflow};
     int code = tfos__cli_spark_check(&given->spark);
-    if (code == CLI_OK && !add_all(train.options, given, inputs->text, data)) {
+    if (code == CLI_OK && !(add_all(train.options, given, inputs->text, data) && check_texts(train.options))) {
         code = CLI_USAGE;
     }
     if (code == CLI_OK && !json_object_object_get_ex(train.options, "data", NULL)) {
@@ -392,6 +424,19 @@ static int run(int argc, char **argv)
     return code;
 }
 
+/* What has failed is said; a code of its own has only what is looked at before training begins. */
+static void print_exit_codes(void)
+{
+    static const tfos__cli_code codes[] = {
+        {CLI_OK, "all went well"},
+        {CLI_BAD_DATA, "the options do not go with the model"},
+        {CLI_USAGE, "the command line is wrong, or asks for what is not supported"},
+        {CLI_SYSTEM, "training has failed, also by damaged data; or a file or the system has"},
+        {CLI_INTERRUPTED, "stopped by Ctrl-C or another signal, behind a checkpoint if there is --model-dir"},
+    };
+    tfos__cli_print_codes(codes, sizeof codes / sizeof codes[0]);
+}
+
 const tfos__cli_command tfos__cli_train_about = {
     .name = "train",
     .summary = "train an exported model on TFRecord files, without Python",
@@ -409,5 +454,6 @@ const tfos__cli_command tfos__cli_train_about = {
         "  tfos train --model exported --data train/ --epochs 5 --batch-size 64 --export-dir trained\n"
         "  tfos train --model exported --data train/ --validation test/ --patience 3 --model-dir run1 --nodes 2\n"
         "  tfos train --model hdfs:///exported --data hdfs:///train --model-dir /share/run --nodes 8 --master yarn\n",
+    .print_exit_codes = print_exit_codes,
     .run = run,
 };

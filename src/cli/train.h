@@ -31,6 +31,6 @@ int tfos__cli_train_on_spark(const tfos__cli_train *train);
 void tfos__cli_train_report(const tfos__cli_train *train, json_object *value, json_object *history);
 
 /* Says that it was stopped, and what to do. Returns CLI_INTERRUPTED. */
-int tfos__cli_train_stopped(const tfos__cli_train *train);
+int tfos__cli_train_stopped(const tfos__cli_train *train, bool here);
 
 #endif

@@ -28,9 +28,11 @@ static void on_signal(int number)
 static void watch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sigaction before;
-    tfos__cli_signal_take(SIGINT, &action, &before);
-    tfos__cli_signal_take(SIGTERM, &action, &before);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        tfos__cli_signal_take(ending[i], &action, &before);
+    }
 }
 
 /* ---- what is started ---- */
@@ -194,7 +196,7 @@ static tfos_status run(training *self, tfos_error *error)
 static int end(training *self)
 {
     if (atomic_load(&interruptions) > 0) {
-        return tfos__cli_train_stopped(self->of);
+        return tfos__cli_train_stopped(self->of, true);
     }
     if (self->failed) {
         return tfos__cli_fail(&self->error);

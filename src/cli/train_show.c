@@ -1,7 +1,10 @@
 /* What is said of a training that has ended, wherever it was. */
+#include <unistd.h>
+
 #include "base/bytes.h"
 #include "base/json.h"
 #include "cli/train.h"
+#include "tensorflow/checkpoints.h"
 
 static void show_outcome(json_object *outcome)
 {
@@ -35,10 +38,27 @@ void tfos__cli_train_report(const tfos__cli_train *train, json_object *value, js
     }
 }
 
-int tfos__cli_train_stopped(const tfos__cli_train *train)
+/* The newest checkpoint of this machine, which may be an older one, if the last could not be written. */
+static void say_newest(const char *folder)
 {
-    bool keeps = json_object_object_get_ex(train->options, "model_dir", NULL);
-    tfos__cli_note(keeps ? "stopped; started again, training goes on from the newest checkpoint"
-                         : "stopped; without --model-dir there is no checkpoint to go on from");
+    tfos__checkpoints found = {0};
+    if (access(folder, F_OK) == 0 && tfos__checkpoints_open(folder, 1, &found, NULL) == TFOS_OK && found.count > 0) {
+        tfos__cli_note("stopped; started again, training goes on from %s", found.at[found.count - 1].name);
+    } else {
+        tfos__cli_note("stopped; there is no checkpoint in %s to go on from", folder);
+    }
+    tfos__checkpoints_close(&found);
+}
+
+int tfos__cli_train_stopped(const tfos__cli_train *train, bool here)
+{
+    const char *folder = tfos__json_text(train->options, "model_dir");
+    if (folder[0] == '\0') {
+        tfos__cli_note("stopped; without --model-dir there is no checkpoint to go on from");
+    } else if (here) {
+        say_newest(folder);
+    } else {
+        tfos__cli_note("stopped; started again, training goes on from the newest checkpoint");
+    }
     return CLI_INTERRUPTED;
 }

@@ -182,7 +182,7 @@ static int submit(const tfos__cli_train *train, const tfos__cli_spark *spark, bo
         report(train, order, answer);
     }
     json_object_put(answer);
-    return code > 128 ? tfos__cli_train_stopped(train) : code; /* by a signal */
+    return code > 128 ? tfos__cli_train_stopped(train, false) : code; /* by a signal */
 }
 
 int tfos__cli_train_on_spark(const tfos__cli_train *train)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "fs/fs.h"
 #include "fs/local.h"
@@ -50,6 +51,20 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 void tfos__folder_remove(const char *path)
 {
     nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+}
+
+static int sync_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)where;
+    return kind == FTW_DP && tfos__file_sync(path, NULL) != TFOS_OK ? -1 : 0;
+}
+
+void tfos__folder_sync(const char *path)
+{
+    if (nftw(path, sync_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0) {
+        tfos__log(TFOS_LOG_WARN, "%s: folders in it could not be brought to disk", path);
+    }
 }
 
 tfos_status tfos__file_sync(const char *path, tfos_error *error)

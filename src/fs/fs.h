@@ -99,6 +99,10 @@ tfos_status tfos__folder_make(const char *path, tfos_error *error);
 /* Removes a local folder and all that is in it, as far as that goes; of a link, the link. */
 void tfos__folder_remove(const char *path);
 
+/* Brings the names in a local folder to disk, and those in the folders below it. All is there by now, so a folder for
+ * which that cannot be done is logged and no failure. */
+void tfos__folder_sync(const char *path);
+
 /* Brings a local file, which others have written, to disk. */
 tfos_status tfos__file_sync(const char *path, tfos_error *error);
 

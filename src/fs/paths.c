@@ -1,5 +1,6 @@
 /* From what a user names (files, folders, globs) to the files that are read. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <fts.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -217,19 +218,57 @@ static bool would_list(const char *input, const char *folder)
     return listed;
 }
 
+/* Of two resolved paths: whether a pattern for what is in `top` has one of the names between them, which is left in
+ * `below`. */
+static bool matches_between(const char *pattern, const char *top, char *below)
+{
+    size_t bytes = strlen(top) > 1 ? strlen(top) + 1 : 1;
+    while (strlen(below) > bytes && is_data_name(below)) {
+        if (fnmatch(pattern, below + bytes, FNM_PATHNAME | FNM_PERIOD) == 0) {
+            return true;
+        }
+        *strrchr(below, '/') = '\0';
+    }
+    return false;
+}
+
+/* Of a folder that is not there yet, or of one above it. */
+static char *match_to_be(const char *pattern, const char *folder)
+{
+    char *names = strdup(pattern);
+    char *first = names != NULL ? strpbrk(names, "*?[") : NULL;
+    char *slash = first != NULL ? memrchr(names, '/', (size_t)(first - names)) : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+    }
+    for (size_t length = strlen(pattern); names != NULL && length > 0 && names[length - 1] == '/'; length--) {
+        names[length - 1] = '\0';
+    }
+    char *top = names != NULL ? tfos__path_resolve(slash == NULL ? "." : slash == names ? "/" : names) : NULL;
+    char *below = tfos__path_resolve(folder);
+    bool found = top != NULL && below != NULL && tfos__path_is_inside(below, top) &&
+                 matches_between(slash != NULL ? slash + 1 : names, top, below);
+    free(names);
+    free(top);
+    if (!found) {
+        free(below);
+    }
+    return found ? below : NULL;
+}
+
 static char *find_match(const char *pattern, const char *folder)
 {
     glob_t found;
     char *match = NULL;
     if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0) {
-        return NULL;
+        return match_to_be(pattern, folder);
     }
     for (size_t i = 0; i < found.gl_pathc && match == NULL; i++) {
         const char *path = found.gl_pathv[i];
         match = is_data_name(path) && would_list(path, folder) ? strdup(path) : NULL;
     }
     globfree(&found);
-    return match;
+    return match != NULL ? match : match_to_be(pattern, folder);
 }
 
 char *tfos__paths_find_reader(const char *const *inputs, size_t count, const char *folder)

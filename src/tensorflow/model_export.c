@@ -161,6 +161,9 @@ tfos_status tfos__export_write(const tfos__tensorflow *tf, tfos__trainable *trai
     if (status == TFOS_OK) {
         status = copy_tree(serving, made, 0, error);
         status = status == TFOS_OK ? write_weights(tf, trained, serving, made, error) : status;
+        if (status == TFOS_OK) {
+            tfos__folder_sync(made);
+        }
         status = status == TFOS_OK ? tfos__export_place_take(made, folder, error) : status;
         if (status != TFOS_OK) {
             tfos__folder_remove(made);

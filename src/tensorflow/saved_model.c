@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "fs/fs.h"
+#include "fs/local.h"
 #include "tensorflow/saved_model_parts.h"
 
 enum { MOST_FILE_BYTES = INT32_MAX };
@@ -219,12 +220,16 @@ tfos_status tfos__saved_model_read(const tfos_file_system *served, const char *f
                                    tfos__saved_model **out, tfos_error *error)
 {
     tfos__buffer bytes = {0};
+    const char *place = folder;
+    if (served == NULL) {
+        TFOS_TRY(tfos__path_local(folder, &place, error));
+    }
     tfos__saved_model *model = calloc(1, sizeof *model);
     if (model == NULL) {
         return tfos__fail_memory(error, sizeof *model);
     }
     model->served = served;
-    model->folder = strdup(folder);
+    model->folder = strdup(place);
     model->tags = strdup(tags);
     tfos_status status = model->folder != NULL && model->tags != NULL
                              ? tfos__model_each_of_file(model, take_meta_field, model, &bytes, error)

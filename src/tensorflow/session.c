@@ -88,6 +88,22 @@ static tfos_status look_at_op(void *context, const tfos__model_field *field, tfo
     return field->number == 1 ? tfos__model_each_field(field->bytes, mark_op, context, error) : TFOS_OK;
 }
 
+/* Graphs of many workers have ops of ours, which those that predict do not load. */
+static tfos_status fail_unknown(const tfos__tensorflow *tf, const tfos__saved_model *about, const char *op,
+                                tfos_error *error)
+{
+    if (strncmp(op, "TfosMerge", strlen("TfosMerge")) == 0) {
+        return tfos__fail(error, TFOS_UNSUPPORTED,
+                          "%s: this is the model for training that native.export has written (it has an op %s): for "
+                          "prediction give the folder serving in it, or what training has written to export_dir",
+                          about->folder, tfos__printable_text(op).text);
+    }
+    return tfos__fail(error, TFOS_UNSUPPORTED,
+                      "%s: the model has an op %s that TensorFlow %s does not know: load the library that has it "
+                      "(setOpLibraries, --op-library), or use the TensorFlow that the model was made with (%s)",
+                      about->folder, tfos__printable_text(op).text, tf->version, about->version);
+}
+
 /* TensorFlow looks at the ops of functions only when these run. */
 static tfos_status refuse_unknown(const tfos__tensorflow *tf, const tfos__saved_model *about, tfos_error *error)
 {
@@ -100,11 +116,7 @@ static tfos_status refuse_unknown(const tfos__tensorflow *tf, const tfos__saved_
     tfos_status status = tfos__model_each_field(bytes, look_at_op, &all, error);
     for (size_t i = 0; i < about->op_count && status == TFOS_OK; i++) {
         if (!all.known[i]) {
-            status =
-                tfos__fail(error, TFOS_UNSUPPORTED,
-                           "%s: the model has an op %s that TensorFlow %s does not know: load the library that has "
-                           "it (setOpLibraries, --op-library), or use the TensorFlow that the model was made with (%s)",
-                           about->folder, tfos__printable_text(about->ops[i]).text, tf->version, about->version);
+            status = fail_unknown(tf, about, about->ops[i], error);
         }
     }
     tf->TF_DeleteBuffer(list);

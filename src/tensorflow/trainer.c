@@ -170,6 +170,7 @@ static tfos_status begin(tfos__trainer *self, tfos_error *error)
 {
     TFOS_TRY(open_group(self, error));
     TFOS_TRY(load_model(self, error));
+    TFOS_TRY(tfos__trainer_check_readers(self->options, error)); /* before one of them is made */
     TFOS_TRY(open_inputs(self, error));
     TFOS_TRY(tfos__trainer_keep_open(self, error));
     TFOS_TRY(tfos__trainer_compare_files(self, error));
@@ -204,6 +205,13 @@ static tfos_status count_dropped(tfos__trainer *self, tfos_error *error)
     TFOS_TRY(tfos__trainer_sum(self, numbers, 2, "what was left out", error));
     self->outcome->dropped_rows = (int64_t)numbers[0];
     self->outcome->damaged_records = (int64_t)numbers[1];
+    if (tfos__trainer_is_first(self) && numbers[0] > 0) {
+        tfos__trainer_say(self, "rows that fill no batch of the one size that the model takes were left out: %.0f",
+                          numbers[0]);
+    }
+    if (tfos__trainer_is_first(self) && numbers[1] > 0) {
+        tfos__trainer_say(self, "damaged records were skipped (on_corrupt=skip): %.0f", numbers[1]);
+    }
     return TFOS_OK;
 }
 

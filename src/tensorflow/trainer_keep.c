@@ -36,7 +36,6 @@ tfos_status tfos__trainer_keep_open(tfos__trainer *trainer, tfos_error *error)
     if (!tfos__trainer_is_first(trainer)) {
         return TFOS_OK;
     }
-    TFOS_TRY(tfos__trainer_check_readers(options, error));
     if (options->model_dir != NULL) {
         TFOS_TRY(open_checkpoints(trainer, error));
         trainer->keeps = true;

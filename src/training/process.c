@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "fs/local.h"
 #include "service/note.h"
 #include "service/report.h"
 #include "tensorflow/ops.h"
@@ -235,7 +236,7 @@ static tfos_status find_model(json_object *context, tfos__trainer_options *optio
 {
     const size_t prefix = sizeof TFOS__TRAINING_SHIPPED - 1;
     if (strncmp(options->model, TFOS__TRAINING_SHIPPED, prefix) != 0) {
-        return TFOS_OK;
+        return tfos__path_local(options->model, &options->model, error);
     }
     TFOS_TRY(find_shipped(context, options->model + prefix, made, error));
     options->model = *made;

@@ -489,6 +489,13 @@ def test_delimiters_and_headers(tmp_path):
     (tmp_path / "a.tsv").write_text("x\ty\n1\t2,5\n")
     run("convert", tmp_path / "a.tsv", tmp_path / "a.jsonl")
     assert lines_of(tmp_path / "a.jsonl") == [{"x": 1, "y": "2,5"}]
+    (tmp_path / "b.csv").write_text('x,y\n1,"2,5"\n')
+    for source in ("a.tsv", "b.csv"):  # the delimiter of a file is that of its own name
+        for name, lines in (("c.csv", ["x,y", '1,"2,5"']), ("c.tsv", ["x\ty", "1\t2,5"]), ("c.tsv.gz", None)):
+            run("convert", "--overwrite", tmp_path / source, tmp_path / name)
+            assert lines is None or (tmp_path / name).read_text().splitlines() == lines
+        run("convert", "--overwrite", tmp_path / "c.tsv.gz", tmp_path / "a.jsonl")
+        assert lines_of(tmp_path / "a.jsonl") == [{"x": 1, "y": "2,5"}]
     (tmp_path / "b.txt").write_text("1;2\n")
     formats = ["--from", "csv", "--to=csv", "--delimiter", "semicolon"]
     run("convert", *formats, "--no-header", tmp_path / "b.txt", tmp_path / "b.out")

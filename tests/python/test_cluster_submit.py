@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow
@@ -249,6 +250,38 @@ os._exit(1)
     variables = stand_in(variables, tmp_path, text)
     done = subprocess.run(words, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 3 and "gave no answer" in done.stderr and done.stderr.endswith("\nand the reason\n")
+
+
+def test_what_a_spark_submit_leaves_behind_is_not_waited_for(variables, tmp_path):
+    """It says something all the time, in the group of the one that has ended."""
+    text = """
+import time
+if os.fork() == 0:
+    while os.write(2, b"noise\\n"):
+        time.sleep(0.01)
+print("tfos: " + json.dumps({"answer": {"rows": 1, "seconds": 1, "files": ["y"]}}))
+"""
+    words = command("local[1]", "--data", "x", "--output", "y", *SHAPES)
+    variables = stand_in(variables, tmp_path, text)
+    done = subprocess.run(words, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_signal_at_any_moment_is_passed_on(variables, tmp_path):
+    """Also while spark-submit is started: it would be waited for, and killed."""
+    text = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+time.sleep(600)
+"""
+    words = command("local[1]", "--data", "x", "--output", "y", *SHAPES)
+    variables = stand_in(variables, tmp_path, text)
+    for delay_ms in range(16):
+        process = subprocess.Popen(words, env=variables, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        time.sleep(delay_ms / 1000)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=10)  # less than what is given to an application that does not end
+        assert process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM), said
 
 
 # ---- training ----

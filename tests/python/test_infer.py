@@ -396,8 +396,13 @@ MAPPED = FILES_TO_OUT + "--inputs pixels=image "
         ("--data none --output x", 3, "none"),
         ("--data hdfs://host/data --output x", 2, "hdfs://host/data"),
         (MAPPED + "--to parquet", 2, "--to parquet: Spark reads and writes it; add --master"),
+        (MAPPED + "--output x.parquet", 2, "--output x.parquet: Spark reads and writes it; add --master"),
+        ("--data x.orc --output x", 2, "--data x.orc: Spark reads and writes it; add --master"),
+        (MAPPED + "--output data/part-0.tfrecord --overwrite", 2, "is read, too: data/part-0.tfrecord"),
+        (MAPPED + "--output data --shards 2", 2, "--output: data lies in a folder whose files are all data: data"),
+        (MAPPED + "--output digits/x --shards 2", 2, "--output: digits/x lies in the model: digits"),
         (MAPPED + "--conf a=b", 2, "--conf is for Spark, and there is no --master"),
-        (MAPPED + "--output digits", 2, "digits: is a folder: pass --shards N"),
+        (MAPPED + "--output .", 2, ".: is a folder: pass --shards N"),
         (MAPPED + "--output no/such/x", 3, "no/such"),
         (MAPPED + "--op-library /no/such.so", 3, "/no/such.so"),
         (MAPPED + "--tensorflow /no/such.so", 3, "--tensorflow"),
@@ -406,6 +411,15 @@ MAPPED = FILES_TO_OUT + "--inputs pixels=image "
 )
 def test_what_makes_no_sense_is_refused(place, options, code, said):
     assert said in refused(place, *options.split(), code=code)
+
+
+def test_a_closed_stdout_is_no_place_for_anything_else(place, tmp_path):
+    """What is opened first would have its number."""
+    options = f"--data {place}/data --inputs pixels=image --output out.jsonl --json"
+    words = " ".join(command(*options.split(), model=f"file://{place}/digits"))
+    done = subprocess.run(f"exec {words} >&-", shell=True, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 3 and "the output cannot be written" in done.stderr
+    assert [len(each["output_0"]) for each in lines_of(tmp_path / "out.jsonl")] == [5] * ROWS
 
 
 def test_a_model_that_calls_python_is_refused(tmp_path):

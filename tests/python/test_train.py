@@ -161,11 +161,12 @@ def test_workers_together_take_the_step_of_all_rows(place, tmp_path):
 def test_a_worker_whose_data_ends_early_knows_what_the_others_have_seen(place, tmp_path):
     """The first one has a small file; the others go on, and tell of it while it has joined."""
     rows = np.load(place / "rows.npz")
+    os.makedirs(tmp_path / "rows")
     for name, part, times in (("a", slice(0, 20), 1), ("b", slice(20, ROWS), 5)):
         data = {"x": np.tile(rows["x"][part], [times, 1]), "label": np.tile(rows["y"][part], times)}
-        records.write(tmp_path / f"{name}.tfrecord.gz", data)
+        records.write(tmp_path / "rows" / f"{name}.tfrecord.gz", data)
     options = ["--nodes", 2, "--epochs", 2, "--learning-rate", 0, "--save-steps", 5, "--model-dir", tmp_path / "run"]
-    out, _ = train(place, "plain", tmp_path, *options)
+    out, _ = train(place, "plain", tmp_path / "rows", *options)
     model = make_model()
     model.compile("adam", loss(), metrics=["accuracy"])
     weights = np.where(np.arange(ROWS) < 20, 1, 5)
@@ -195,6 +196,15 @@ def test_the_export_predicts_what_the_model_predicts(place, tmp_path):
     found = tf.saved_model.load(str(export)).signatures["serving_default"](x=rows["x"])
     np.testing.assert_allclose(found["output"], model(rows["x"]), rtol=1e-6, atol=1e-6)
     assert sorted(os.listdir(tmp_path)) == ["run", "trained"]  # nothing half-written stays
+
+
+def test_the_model_for_training_is_not_the_one_for_prediction(place, tmp_path):
+    words = [TFOS, "infer", "--data", place / "data", "--output", "out.jsonl", "--python", sys.executable, "-q"]
+    words = [str(each) for each in [*words, "--inputs", "x=x", "--model", place / "plain"]]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and "give the folder serving in it" in done.stderr
+    subprocess.run([*words[:-1], str(place / "plain" / "serving")], cwd=tmp_path, check=True)
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == ROWS
 
 
 # ---- uneven data ----
@@ -673,6 +683,7 @@ def test_tensorflow_is_silent_unless_it_is_asked(place):
         ("plain", "data", ["--model-dir", "hdfs:/run"], 2, "'hdfs:/run' is no local path"),
         ("plain", "data", ["--op-library", "/no/such.so"], 3, "/no/such.so"),
         ("data", "data", [], 3, "it is no model that can be trained"),
+        ("plain", "data", ["--data", os.fsdecode(b"bad\xff")], 2, "data: expected UTF-8, found '"),
     ],
 )
 def test_what_makes_no_sense_is_refused(place, tmp_path, model, data, options, code, said):
@@ -719,6 +730,11 @@ def test_batches_of_the_one_size_that_the_model_takes(place, tmp_path):
     out = json.loads(done.stdout)
     assert out["end"] == "early" and out["epochs"] == 2, done.stderr
     assert (out["damaged_records"], out["dropped_rows"]) == (2, 2 * ((ROWS - 1) % 24))
+    words.remove("-q")
+    done = subprocess.run([str(each) for each in [*words, *options]], capture_output=True, text=True, cwd=tmp_path)
+    assert "damaged records were skipped (on_corrupt=skip): 2" in done.stderr
+    left_out = f"rows that fill no batch of the one size that the model takes were left out: {out['dropped_rows']}"
+    assert left_out in done.stderr
 
 
 def test_too_few_rows_for_a_batch_are_no_success(tmp_path, place):

@@ -53,6 +53,7 @@ def test_an_export_in_a_folder_that_has_yet_to_be_made(place, tmp_path):
         (["--data", "rows", "--model-dir", "rows/run"], "model_dir: {}/rows/run lies in {}/rows, where all files"),
         (["--data", "rows", "--export-dir", "rows/new/out"], "export_dir: {}/rows/new/out lies in {}/rows, where all"),
         (["--data", "ro*", "--log-dir", "rows/logs"], "log_dir: {}/rows/logs lies in {}/rows, where all files"),
+        (["--data", "rows/*", "--model-dir", "rows/new"], "model_dir: {}/rows/new lies in {}/rows/new, where all"),
         (["--validation", "link", "--model-dir", "rows"], "model_dir: {}/rows lies in {}/link, where all files"),
     ],
 )
@@ -72,7 +73,7 @@ def test_what_is_not_read_may_lie_beside_data(place, tmp_path):
         ["--data", "rows", "--model-dir", "rows/_run", "--export-dir", "rows/.models/out"],
         ["--data", "rows/*.tfrecord", "--model-dir", "rows/run"],
     ):
-        train(place, "plain", "data", *options, folder=tmp_path)
+        train(place, "plain", "data", *options, "--model", f"file://{place}/plain", folder=tmp_path)
         again, _ = train(place, "plain", "data", *options, "--epochs", 2, folder=tmp_path)
         assert again["epochs"] == 2
 

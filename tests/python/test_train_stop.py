@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,8 +109,8 @@ def start_until_one_waits(place, folder, options):
 # ---- what is left of their work ----
 
 
-@pytest.mark.parametrize("ignored", [False, True])
-def test_a_signal_makes_it_save_and_end(place, tmp_path, ignored):
+@pytest.mark.parametrize("ignored, number", [(False, "INT"), (False, "HUP"), (True, "TERM")])
+def test_a_signal_makes_it_save_and_end(place, tmp_path, ignored, number):
     words = [TFOS, "train", "--model", place / "random", "--data", place / "data", "--python", sys.executable]
     words += ["--batch-size", BATCH, "--epochs", 100000, "--nodes", 2, "--model-dir", tmp_path / "run", "--seed", 9]
     words = [*(["env", "--ignore-signal=INT"] if ignored else []), *(str(each) for each in words)]
@@ -120,14 +121,14 @@ def test_a_signal_makes_it_save_and_end(place, tmp_path, ignored):
         return sum(os.path.getsize(events / each) for each in os.listdir(events)) if events.is_dir() else 0
 
     wait_for(lambda: written() > 30000, 60)
-    process.send_signal(signal.SIGINT)
     if ignored:  # as nohup and background jobs of a shell ask
+        process.send_signal(signal.SIGINT)
         before = written()
         wait_for(lambda: written() > before + 100000, 60)
-        process.send_signal(signal.SIGTERM)
+    process.send_signal(getattr(signal, f"SIG{number}"))
     _, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130 and "goes on from the newest checkpoint" in said
     step = int(tf.train.latest_checkpoint(str(tmp_path / "run")).rpartition("-")[2])
+    assert process.returncode == 130 and f"stopped; started again, training goes on from ckpt-{step}\n" in said
     assert step > 20
     out, said = train(
         place,
@@ -254,6 +255,20 @@ def test_the_first_worker_saves_if_another_one_loses_its_patience(place, tmp_pat
     os.kill(third, signal.SIGCONT)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 3 and "stopped by a signal behind step" in said
+
+
+def test_a_checkpoint_that_could_not_be_written_is_not_promised(place, tmp_path):
+    run = tmp_path / "run"
+    process = start(place, "plain", "data", "--model-dir", run, "--epochs", 100_000, "-q")
+    wait_for((run / "train").is_dir, 60)
+    first = trainer_below(process.pid)
+    begun = cpu_seconds(first)
+    wait_for(lambda: cpu_seconds(first) > begun + 0.5, 60)
+    shutil.rmtree(run)
+    run.touch()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130 and f"stopped; there is no checkpoint in {run} to go on from" in said
 
 
 def test_a_join_that_is_broken_off_costs_nothing_else(place, tmp_path):

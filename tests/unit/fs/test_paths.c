@@ -360,17 +360,27 @@ static void test_what_would_be_read(void **state)
     expect_reader(state, "link", "data/run", "link");
     expect_reader(state, "d*", "data/run", "data");
     expect_reader(state, "data/*", "data/day/run", "data/day");
+    expect_reader(state, "data/*", "data/new", "data/new");
+    expect_reader(state, "data/*", "data/new/run", "data/new");
+    expect_reader(state, "data/*/", "data/new/run", "data/new");
+    expect_reader(state, "da*/new", "data/new/run", "data/new");
+    expect_reader(state, "*/*/run", "data/new/run", "data/new/run");
+    expect_reader(state, "link/n?w", "data/new/run", "data/new");
+    expect_reader(state, "absent*", "absent/run", "absent");
     expect_reader(state, "_hidden", "_hidden/run", "_hidden"); /* who names it wants it */
     expect_reader(state, "data", "data-2/run", NULL);
     expect_reader(state, "data/day", "data/run", NULL);
     expect_reader(state, "data/day/one", "data/day/run", NULL);
     expect_reader(state, "data/day/one", "data/day/one", NULL);
-    expect_reader(state, "data/*", "data/run", NULL);
+    expect_reader(state, "data/*.tfrecord", "data/run", NULL);
+    expect_reader(state, "data/*", "data/_run", NULL);
+    expect_reader(state, "data/*", "data/run/_deep", NULL);
+    expect_reader(state, "data/*/x", "data/run", NULL);
+    expect_reader(state, "*", "data-2", "data-2");
     expect_reader(state, "data", "data/_run", NULL);
     expect_reader(state, "data", "data/.new/run", NULL);
     expect_reader(state, "*", "_hidden/run", NULL);
     expect_reader(state, "absent", "absent/run", NULL);
-    expect_reader(state, "absent*", "absent/run", NULL);
 }
 
 int main(void)
