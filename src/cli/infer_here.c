@@ -12,6 +12,7 @@
 #include "cli/infer.h"
 #include "column/schema.h"
 #include "fs/fs.h"
+#include "fs/local.h"
 #include "inference/rows.h"
 #include "service/flow.h"
 #include "tensorflow/model.h"
@@ -110,13 +111,20 @@ static int refuse_output(const char *output, const char *what, const char *where
     return tfos__cli_fail_usage("--output: %s %s %s: give another place", output, what, where);
 }
 
+/* Where a path leads that may begin with file://; NULL where nobody knows. */
+static char *lead(const char *path)
+{
+    const char *local;
+    return tfos__path_local(path, &local, NULL) == TFOS_OK ? tfos__path_resolve(local) : NULL;
+}
+
 /* Nothing that is read is lost, and nothing that is written is read the next time. */
 static int check_output(const inference *self)
 {
     const tfos__infer_options *of = self->of;
     int code = CLI_OK;
-    char *model = tfos__path_resolve(of->model);
-    char *output = tfos__path_resolve(of->output);
+    char *model = lead(of->model);
+    char *output = lead(of->output);
     for (size_t i = 0; i < self->paths->count && output != NULL && code == CLI_OK; i++) {
         char *path = tfos__path_resolve(self->paths->path[i]);
         if (path != NULL && strcmp(path, output) == 0) {

@@ -399,6 +399,7 @@ MAPPED = FILES_TO_OUT + "--inputs pixels=image "
         (MAPPED + "--output x.parquet", 2, "--output x.parquet: Spark reads and writes it; add --master"),
         ("--data x.orc --output x", 2, "--data x.orc: Spark reads and writes it; add --master"),
         (MAPPED + "--output data/part-0.tfrecord --overwrite", 2, "is read, too: data/part-0.tfrecord"),
+        (MAPPED + "--output file://{here}/data/part-0.tfrecord", 2, "is read, too: data/part-0.tfrecord"),
         (MAPPED + "--output data --shards 2", 2, "--output: data lies in a folder whose files are all data: data"),
         (MAPPED + "--output digits/x --shards 2", 2, "--output: digits/x lies in the model: digits"),
         (MAPPED + "--conf a=b", 2, "--conf is for Spark, and there is no --master"),
@@ -410,7 +411,7 @@ MAPPED = FILES_TO_OUT + "--inputs pixels=image "
     ],
 )
 def test_what_makes_no_sense_is_refused(place, options, code, said):
-    assert said in refused(place, *options.split(), code=code)
+    assert said in refused(place, *options.format(here=place).split(), code=code)
 
 
 def test_a_closed_stdout_is_no_place_for_anything_else(place, tmp_path):
