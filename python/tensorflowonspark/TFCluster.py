@@ -116,7 +116,12 @@ class TFCluster:
 
         def feed(data: Any, validation: Any, epochs: int | None, stream: bool) -> bool:
             sets = [(qname, data)] if validation is None else [(qname, data), (f"{qname}.validation", validation)]
-            sources = [_feeding.source(self.sc, each, self._mapping(each, input_mapping), columns) for _, each in sets]
+            sources = _feeding.while_alive(
+                self._session,
+                lambda: [
+                    _feeding.source(self.sc, each, self._mapping(each, input_mapping), columns) for _, each in sets
+                ],
+            )
             options = [
                 source.options(queue, timeout_ms, again=retry == "again") for (queue, _), source in zip(sets, sources)
             ]

@@ -1,12 +1,17 @@
 """Feeding: what the driver does with a call of train or inference; _feeding_task has what its Spark tasks do."""
 
+import contextlib
 import json
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _spark
 from ._session import Job, Session
+
+_GROUP = ("spark.jobGroup.id", "spark.job.interruptOnCancel")
+_LOOK_S = 0.5  # how often it is looked whether the cluster is there
 
 # ---- on the driver ----
 
@@ -66,6 +71,35 @@ class Source(NamedTuple):
             "again": again,
             "timeout_ms": timeout_ms,
         }
+
+
+def while_alive(session: Session, make: Callable[[], Any]) -> Any:
+    """What `make` gives. Where the plan of a query depends on what its first stages give, Spark computes these while it
+    plans, which may take hours: that ends with the cluster, and what has ended it is raised."""
+    sc = session.sc
+    group, done = f"tfos plan {uuid.uuid4().hex}", threading.Event()
+    before = {name: sc.getLocalProperty(name) for name in _GROUP}
+
+    def watch() -> None:
+        while not done.wait(_LOOK_S):
+            if session.over.is_set():
+                with contextlib.suppress(Exception):  # the context was stopped, or its JVM is gone
+                    sc.cancelJobGroup(group)
+
+    threading.Thread(target=watch, name="tfos-plan", daemon=True).start()
+    for name, value in zip(_GROUP, (group, "true")):
+        sc.setLocalProperty(name, value)
+    try:
+        return make()
+    except Exception:
+        if session.over.is_set():
+            session.finish(0, -1)
+        raise
+    finally:
+        done.set()
+        with contextlib.suppress(Exception):
+            for name, value in before.items():
+                sc.setLocalProperty(name, value)
 
 
 def source(sc: Any, data: Any, input_mapping: dict[str, str] | None, columns: dict[str, Any] | None) -> Source:

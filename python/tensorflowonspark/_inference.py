@@ -47,7 +47,8 @@ class _Maker:
 
     def data(self, frame: Any, keep: bool, pair: bool) -> Any:
         make = _java(self.session)
-        return _feeding.refusing(lambda: make(frame._jdf, self._columns, keep, pair))
+        given = frame._jdf, self._columns, keep, pair
+        return _feeding.while_alive(self.session, lambda: _feeding.refusing(lambda: make(*given)))
 
     def ticket(self, data: Any) -> bytes:
         return _feeding.open_feed(self.session, self._source(data), self._queue, self._timeout_ms)

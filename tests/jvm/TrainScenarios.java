@@ -215,8 +215,16 @@ public final class TrainScenarios {
         }
     }
 
-    /** The data of a job that fails, and those of a trainer that does. */
+    /** The data of a job that fails, and those of a trainer that does; and a query whose plan takes long. */
     void failures() {
+        Dataset<Row> slow = spark.range(0, 2, 1, 2)
+                .map((MapFunction<Long, Long>) TrainScenarios::wait, Encoders.LONG())
+                .crossJoin(rows().limit(1))
+                .repartition(2);
+        try (TFCluster cluster = TFCluster.run(spark, trainer(), 1)) {
+            new Thread(() -> killOne(out)).start();
+            tellThrown("plan", () -> cluster.train(slow, 1));
+        }
         Dataset<Long> bad = spark.range(100).map((MapFunction<Long, Long>) TrainScenarios::refuse, Encoders.LONG());
         try (TFCluster cluster = TFCluster.run(spark, trainer(), 2)) {
             tellThrown("job", () -> cluster.train(rows().crossJoin(bad.filter("value > 1").limit(1)), 1));
@@ -228,6 +236,11 @@ public final class TrainScenarios {
                 return null;
             });
         }
+    }
+
+    private static Long wait(Long value) throws InterruptedException {
+        Thread.sleep(100_000);
+        return value;
     }
 
     private static Long refuse(Long value) {

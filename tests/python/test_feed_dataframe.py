@@ -184,6 +184,29 @@ def test_partitions_that_nobody_wants_are_not_computed(spark, answers):
     assert 0 < computed.value < 40
 
 
+def fail_soon(args, ctx):
+    import time
+
+    time.sleep(2)
+    raise ValueError("on purpose")
+
+
+def test_a_query_that_takes_long_to_plan_ends_with_the_cluster(spark):
+    """Spark computes what is before the exchange while it plans what comes behind it."""
+    from pyspark.sql import functions
+
+    slow = functions.udf(lambda number: time.sleep(100) or number, "long")
+    frame = spark.range(0, 2, 1, 2).select(slow("id").alias("id")).repartition(2)
+    cluster = TFCluster.run(spark.sparkContext, fail_soon, None, 1, 0, input_mode=TFCluster.InputMode.SPARK)
+    began = time.monotonic()
+    with pytest.raises(TFCluster.TFClusterError, match="on purpose"):
+        cluster.train(frame, 1)
+    assert time.monotonic() - began < 50
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+    with pytest.raises(TFCluster.TFClusterError, match="on purpose"):
+        cluster.shutdown()
+
+
 def test_a_task_that_waits_can_be_cancelled(spark, answers):
     """The program takes nothing; the job ends soon after it is told to."""
 

@@ -163,6 +163,10 @@ def test_what_makes_no_sense_is_refused(told, name, said):
     assert said in told["refused"][name][0]
 
 
+def test_a_query_that_takes_long_to_plan_ends_with_the_cluster(told):
+    assert told["failures"]["plan"][0].startswith("TFClusterException") and "SIGKILL" in told["failures"]["plan"][0]
+
+
 def test_failures_come_to_the_driver(told):
     job, trainer = told["failures"]["job"][0], told["failures"]["nan"][0]
     assert job.startswith("org.apache.spark.SparkException") and "this row is refused" in job

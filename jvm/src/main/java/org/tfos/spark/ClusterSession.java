@@ -6,12 +6,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.util.ShutdownHookManager;
@@ -190,6 +192,38 @@ final class ClusterSession {
             over.await(EXIT_MS, TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // nobody wants to wait
+        }
+    }
+
+    /**
+     * What {@code make} gives. Where the plan of a query depends on what its first stages give, Spark computes these
+     * while it plans, which may take hours: that ends with the cluster, and what has ended it is thrown.
+     */
+    <T> T whileAlive(Supplier<T> make) {
+        String group = "tfos plan " + UUID.randomUUID();
+        CountDownLatch done = new CountDownLatch(1);
+        start("tfos-plan", () -> cancelWhenOver(group, done));
+        try {
+            return SparkJob.inGroup(context.sc(), group, null, make);
+        } catch (Throwable e) {
+            if (isOver()) {
+                call(told -> told.finish(0, -1));
+            }
+            throw ClusterSession.<RuntimeException>asItIs(e);
+        } finally {
+            done.countDown();
+        }
+    }
+
+    private void cancelWhenOver(String group, CountDownLatch done) {
+        try {
+            while (!done.await(LOOK_MS, TimeUnit.MILLISECONDS)) {
+                if (isOver()) {
+                    context.sc().cancelJobGroup(group);
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt(); // nobody interrupts this thread
         }
     }
 

@@ -19,12 +19,19 @@ public final class SparkJob {
 
     /** Submits a job under a title; its tasks are interrupted when it is cancelled. */
     static SparkJob submit(SparkContext context, String title, Supplier<JavaFutureAction<Void>> start) {
+        return inGroup(context, title, title, () -> new SparkJob(start.get()));
+    }
+
+    /** What is computed meanwhile is in a group of jobs, which can be cancelled; null: they keep their description. */
+    static <T> T inGroup(SparkContext context, String group, String description, Supplier<T> work) {
         Properties before = (Properties) context.getLocalProperties().clone();
         try {
-            context.setLocalProperty(PROPERTIES[0], title);
-            context.setLocalProperty(PROPERTIES[1], title);
+            context.setLocalProperty(PROPERTIES[0], group);
+            if (description != null) {
+                context.setLocalProperty(PROPERTIES[1], description);
+            }
             context.setLocalProperty(PROPERTIES[2], "true");
-            return new SparkJob(start.get());
+            return work.get();
         } finally {
             for (String property : PROPERTIES) {
                 context.setLocalProperty(property, before.getProperty(property));

@@ -261,17 +261,22 @@ public final class TFCluster implements AutoCloseable {
     public boolean train(Dataset<?> data, Dataset<?> validation, int epochs) {
         checkFed(data, validation, epochs);
         DriverFeed feed = new DriverFeed(validation == null ? 1 : 2, options.again, options.feedMs);
-        List<FeedData> sources = new ArrayList<>();
-        sources.add(source(feed, plan.queue(), data));
-        if (validation != null) {
-            sources.add(source(feed, plan.queue() + VALIDATION, validation));
-        }
+        List<FeedData> sources = session.whileAlive(() -> sources(feed, data, validation));
         fedUntil = 0;
         try {
             return new FeedCall(session, sources.toArray(new FeedData[0])).run(feed, epochs);
         } finally {
             fedUntil = System.nanoTime();
         }
+    }
+
+    private List<FeedData> sources(DriverFeed feed, Dataset<?> data, Dataset<?> validation) {
+        List<FeedData> sources = new ArrayList<>();
+        sources.add(source(feed, plan.queue(), data));
+        if (validation != null) {
+            sources.add(source(feed, plan.queue() + VALIDATION, validation));
+        }
+        return sources;
     }
 
     private FeedData source(DriverFeed feed, String name, Dataset<?> data) {
