@@ -264,7 +264,7 @@ public final class TrainScenarios {
 
     private static void killOne(Path afterwards) {
         try {
-            while (!Files.exists(afterwards)) {
+            while (!Files.exists(afterwards) || tfosProcesses("trainer").isEmpty()) {
                 Thread.sleep(5);
             }
             tfosProcesses("trainer").get(0).destroyForcibly();

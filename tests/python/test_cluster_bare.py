@@ -71,11 +71,13 @@ def model_processes():
 
 
 def said(folder):
-    """What executors have printed of tfos."""
+    """What executors have printed of tfos and the folder. They work below the home of the first application of this
+    process, which may be that of other tests."""
     lines = []
-    for path in glob.glob(f"{folder}/**/stderr", recursive=True):
+    paths = glob.glob(f"{folder.parent}/*/spark-home/work/**/stderr", recursive=True)
+    for path in {os.path.realpath(each) for each in paths}:  # pytest has a link beside each of its folders
         with open(path, encoding="utf-8", errors="replace") as file:
-            lines += [line for line in file if line.startswith("tfos: ")]
+            lines += [line for line in file if line.startswith("tfos: ") and str(folder) in line]
     return lines
 
 

@@ -344,12 +344,11 @@ def test_rows_that_cannot_be_computed(spark, plain):
 @pytest.mark.parametrize("value, kind", [(1e300, "double"), (16777217, "bigint"), (16777217, "int")])
 def test_no_number_becomes_another_one(spark, plain, value, kind):
     """The model takes floats: these would be infinite, or the number before. Others are rounded, or stay the same."""
-    rows = [([1, 2],), ([3, value],)]
-    frame = spark.createDataFrame(rows if kind != "double" else [([0.1, 0.2],), ([0.3, value],)], f"a array<{kind}>")
-    found = failure_of(transform_plain(plain, "three", frame.coalesce(1)))
+    good, bad = ([1, 2], [3, value]) if kind != "double" else ([0.1, 0.2], [0.3, value])
+    both, alone = (spark.createDataFrame(rows, f"a array<{kind}>") for rows in ([(good,), (bad,)], [(good,)]))
+    found = failure_of(transform_plain(plain, "three", both.coalesce(1)))
     assert "column 'a'" in found and (f"{value:g}" if kind == "double" else str(value)) in found
-    fits = transform_plain(plain, "three", frame.limit(1).coalesce(1)).first()["sum"]
-    assert fits == pytest.approx(3 if kind != "double" else 0.3)
+    assert transform_plain(plain, "three", alone).first()["sum"] == pytest.approx(sum(good))
 
 
 def test_a_model_that_calls_python(spark, plain):
