@@ -30,6 +30,9 @@ typedef struct tfos__convert_options {
 /* The format that the end of a name asks for, compression left aside; `otherwise` when it says nothing. */
 tfos__convert_format tfos__convert_format_of(const char *path, tfos__convert_format otherwise);
 
+/* A delimiter as it is given: the name of one, or the character itself. False: it is neither. */
+bool tfos__convert_delimiter_parse(const char *text, char *out);
+
 /* Between the fields of a file of CSV, by its name: a tab for .tsv, also a compressed one. */
 char tfos__convert_delimiter_of(const char *path);
 

@@ -77,7 +77,7 @@ static int check_same_format(const tfos_paths *paths, tfos__convert_format forma
 
 /* ---- options of CSV ---- */
 
-static bool parse_delimiter(const char *text, char *out)
+bool tfos__convert_delimiter_parse(const char *text, char *out)
 {
     static const struct {
         const char *name;
@@ -146,7 +146,7 @@ static int read_csv_options(const tfos__convert_options *options, tfos__csv_fold
     tfos__csv_options_init(csv);
     csv->header = options->header;
     csv->batch_rows = options->batch_rows > 0 ? options->batch_rows : BATCH_ROWS;
-    if (options->delimiter != NULL && !parse_delimiter(options->delimiter, &csv->delimiter)) {
+    if (options->delimiter != NULL && !tfos__convert_delimiter_parse(options->delimiter, &csv->delimiter)) {
         return tfos__cli_fail_usage(
             "--delimiter: expected one character, tab, comma, semicolon, pipe or space, found '%s'",
             options->delimiter);

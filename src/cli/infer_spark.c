@@ -75,25 +75,14 @@ static tfos_status add_option(tfos__cli_words *order, const char *side, const ch
     return status;
 }
 
-static const char *delimiter_of(const char *given)
-{
-    static const char *const names[][2] = {{"tab", "\t"},      {"\\t", "\t"}, {"comma", ","},
-                                           {"semicolon", ";"}, {"pipe", "|"}, {"space", " "}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(given, names[i][0]) == 0) {
-            return names[i][1];
-        }
-    }
-    return given;
-}
-
 static tfos_status add_csv(const tfos__infer_options *options, const char *side, const char *path,
                            tfos__cli_words *order, tfos_error *error)
 {
     const char *given = options->convert.delimiter;
-    const char own[] = {tfos__convert_delimiter_of(path), '\0'};
+    char one[] = {tfos__convert_delimiter_of(path), '\0'};
+    bool several = given != NULL && !tfos__convert_delimiter_parse(given, one); /* characters, which Spark can have */
     TFOS_TRY(add_option(order, side, "header", options->convert.header ? "true" : "false", error));
-    return add_option(order, side, "sep", given != NULL ? delimiter_of(given) : own, error);
+    return add_option(order, side, "sep", several ? given : one, error);
 }
 
 static tfos_status add_read_options(const tfos__infer_options *options, int from, tfos__cli_words *order,
